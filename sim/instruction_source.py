@@ -63,12 +63,13 @@ BLOCK_BARRIERS: Final = 16
 
 # Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
 # others' results and for operands that must have been read, the stall counter of the last instruction, its
-# latest groups of asynchronous copies, in turn, its stores and reductions, which only a fence waits for, and
-# its latest groups of products, in turn.
+# latest groups of asynchronous copies, in turn, its stores and reductions, which only a fence waits for, its
+# stores to shared memory, which another fence waits for, and its latest groups of products, in turn.
 SCOREBOARDS: Final = 6
 COPY_GROUPS: Final = 8
 LONG_SLOT, SHORT_SLOT, STALL_SLOT, GROUP_SLOT, STORE_SLOT = 0, 6, 12, 13, 13 + COPY_GROUPS
-PRODUCT_SLOT: Final = STORE_SLOT + 1
+SHARED_STORE_SLOT: Final = STORE_SLOT + 1
+PRODUCT_SLOT: Final = SHARED_STORE_SLOT + 1
 PRODUCT_GROUPS: Final = 8
 SLOTS: Final = PRODUCT_SLOT + PRODUCT_GROUPS
 FENCED_SLOTS: Final = (STORE_SLOT, *range(LONG_SLOT, LONG_SLOT + SCOREBOARDS))

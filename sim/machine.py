@@ -39,15 +39,16 @@ def ceil_cycles(ticks: int) -> int:
 class PipeTiming:
     """One arithmetic pipe: a warp-instruction every ``interval_cycles``, its result ``latency_cycles``
     after issue. Where it keeps a queue, an instruction is accepted while ``backlog_cycles`` of work at most
-    are in front of it, and both times count from when its turn comes."""
+    are in front of it, and both times count from when its turn comes. Beyond the whole cycles of its interval
+    it takes ``fraction_ticks``; what is left of a cycle is carried on. In ``spare_cycles`` of its interval the
+    banks of shared memory give it nothing."""
 
     interval_cycles: int
     latency_cycles: int
     per_sm: bool
     backlog_cycles: int = 0
-    fraction_ticks: int = (
-        0  # beyond the whole cycles of the interval; the scheduler's remainder is carried on
-    )
+    fraction_ticks: int = 0
+    spare_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -323,7 +324,8 @@ class Machine:
         if not product.of_group:
             whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
             return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
-        interval = max(1, round(cycles), -(-product.shared_bytes // (self.banks * self.bank_bytes)))
+        reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
+        interval = max(1, round(cycles), reading)
         latency = interval + self.group_product_tail_cycles
         entries = self.group_queue_entries[product.first_in_shared]
         return replace(
@@ -331,6 +333,7 @@ class Machine:
             interval_cycles=interval,
             latency_cycles=latency,
             backlog_cycles=interval * (entries - 1),
+            spare_cycles=interval - reading,
         )
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:

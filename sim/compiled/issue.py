@@ -257,9 +257,16 @@ def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
     warp, scheduler = warp_at(st, w), scheduler_at(st, i * st.schedulers + s)
     op = op_at(st, warp.pc)
     begin = max(now, scheduler.products_end)
-    scheduler.products_end = begin + op.interval
-    result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + op.latency)
-    free = max(now + 1, begin + op.interval - op.backlog)
+    late = max(scheduler.owed, 0)
+    if begin == now:
+        scheduler.owed = scheduler.awaited = 0
+    for_copies = min(scheduler.awaited, op.spare)
+    scheduler.awaited -= for_copies
+    scheduler.owed = min(scheduler.owed, 0) - (op.spare - for_copies)
+    scheduler.products_end = begin + op.interval + late
+    sm_at(st, i).products_end = max(sm_at(st, i).products_end, scheduler.products_end)
+    result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + op.latency + late)
+    free = max(now + 1, begin + op.interval + late - op.backlog)
     throttle(st, i, s, warp.resource, op.reason, now + 1, free)
 
 

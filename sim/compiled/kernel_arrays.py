@@ -20,6 +20,7 @@ from smlab.sim.instruction_source import (
     LONG_SLOT,
     PRODUCT_SLOT,
     SCOREBOARDS,
+    SHARED_STORE_SLOT,
     SHORT_SLOT,
     SLOTS,
     STORE_SLOT,
@@ -84,6 +85,8 @@ class Code:
             self.needs.append((first + 2 * slot + read, int(program.class_at(place).result_reason)))
         if operation.is_fence:
             self.needs += ((slot, int(Reason.LONG_SCOREBOARD)) for slot in FENCED_SLOTS)
+        if operation.is_shared_fence:
+            self.needs.append((SHARED_STORE_SLOT, int(Reason.SHORT_SCOREBOARD)))
         values: dict[str, int] = {}
         resource: object = None
         if cls.unit is Unit.PIPE:
@@ -97,6 +100,7 @@ class Code:
                 latency=timing.latency_cycles,
                 backlog=timing.backlog_cycles,
                 fraction=timing.fraction_ticks,
+                spare=timing.spare_cycles,
             )
         elif cls.unit in QUEUED_UNITS:
             resource = cls.full_reason
@@ -191,7 +195,8 @@ class Code:
         elif operation.joins_products:
             values["target"], values["watched"] = PRODUCT_SLOT, 1
         elif operation.fenced:
-            values["target"], values["watched"] = STORE_SLOT, 1
+            values["target"] = STORE_SLOT if operation.cls.unit is Unit.GLOBAL else SHARED_STORE_SLOT
+            values["watched"] = 1
 
     def _table(self, values: NDArray[np.int64]) -> int:
         self.tables.append(np.ascontiguousarray(values, dtype=np.int64))
@@ -500,6 +505,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
+        "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,
         "network_sector_ticks": machine.network_sector_ticks,

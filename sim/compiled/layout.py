@@ -55,8 +55,9 @@ DONE, PAUSED, CROWDED, STUCK, LATE, FAULTED = 0, 1, 2, 3, 4, 5
 TAKEN = 6
 
 # Enums are not constants to Numba; these are.
-PIPE, THINK, SHARED, ATOMIC, GLOBAL, BARRIER = (
-    int(u) for u in (Unit.PIPE, Unit.THINK, Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL, Unit.BARRIER)
+PIPE, THINK, SHARED, ATOMIC, GLOBAL, BARRIER, EXCHANGE = (
+    int(u)
+    for u in (Unit.PIPE, Unit.THINK, Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL, Unit.BARRIER, Unit.EXCHANGE)
 )
 SELECTED, NOT_SELECTED, WAIT, SHORT, LONG = (
     int(r)
@@ -124,8 +125,8 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram"
-    " spare_accesses bulk_line_ticks cluster_blocks group_sms network network_sector_ticks window"
-    " source context source_warps"
+    " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms network network_sector_ticks"
+    " window source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2 fetch_warm"
 )
@@ -144,7 +145,7 @@ OP = _narrow(
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
-    ("extra lane_ticks packet_ticks word_ticks backlog crowded fraction", "i8"),
+    ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -160,8 +161,9 @@ Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass;
 ``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
 ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
 keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
-by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it; for
-``crowded`` cycles another instruction keeps its scheduler while that works."""
+by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it, and
+for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler
+while that works."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -196,7 +198,7 @@ SM = _lines(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
-    " rooms fetch_free flying horizon return_place bulk_free taken"
+    " rooms fetch_free flying horizon return_place bulk_free taken products_end"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first.
@@ -207,11 +209,11 @@ the ends of the list of the loads whose answers are known, in the order in which
 ``return_place`` is where its next atomic on global memory goes, of the table ``returning``. ``request_head``
 and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which they reach it,
 ``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets when it goes
-on; ``faulted`` is the warp + 1 that had a fault."""
+on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last one of its schedulers'."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
-    " queue_head queued free_at address_carry coming residents products_end held product_carry"
+    " queue_head queued free_at address_carry coming residents products_end held owed awaited product_carry"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic
@@ -220,7 +222,8 @@ first of the queue has passed that (NEVER, where there is none), ``atomic_first`
 queue, which nobody looks at while that is full; ``next_wake`` is the first of the other timers, ``last_age``
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
 may not rise with the slots; ``products_end`` is when its tensor core has done all products by groups of
-warps that it has accepted; it issues nothing before ``held``."""
+warps that it has accepted, ``owed`` the cycles in which the banks gave something else meanwhile, less those
+to spare, ``awaited`` those for which bulk copies wait; it issues nothing before ``held``."""
 
 GROUP = _record("throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""

@@ -31,6 +31,7 @@ from smlab.sim.compiled.jit import (
     result_at,
     returning_at,
     same_line_queue_at,
+    scheduler_at,
     sector_at,
     sm_at,
     warp_at,
@@ -466,7 +467,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
     """The copy engine of SM ``i`` asks for what the bulk copy that warp ``w`` has just issued takes: line by
     line, in parts of `MAX_LANES` sectors, which take the SM's port and then ask L2."""
     sm, request = sm_at(st, i), read_at(st.context, BULK_REQUEST)
-    told, index, parts = read_at(request, TO_WRITE), -1, 0
+    told, index, parts, sectors = read_at(request, TO_WRITE), -1, 0, 0
     sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
     last_line = last_sector = -1
     crowd = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
@@ -487,14 +488,28 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
             sector_at(st, index * MAX_LANES + access.sectors).value = sector
             same_line_queue_at(st, index * MAX_LANES + access.sectors).value = crowd
             access.sectors += 1
+            sectors += 1
             last_sector = sector
     if index >= 0:
         send_part(st, i, index)
+    blocks = int(op_at(st, warp_at(st, w).pc).store != BULK + LOAD)
     while told != 0:
+        blocks += 1
         write_at(told, COPY_LEFT, parts)
         if parts == 0:
             write_at(told, COPY_DONE, now + op_at(st, warp_at(st, w).pc).extra)
         told = read_at(told, COPY_NEXT)
+    for k in range(i * st.schedulers, (i + 1) * st.schedulers):
+        scheduler_at(st, k).awaited += blocks * -(-sectors * st.sector_bytes // st.bank_row_bytes)
+
+
+@helper
+def take_banks(st: State, i: int, cycles: int, now: int) -> None:
+    """An access takes the banks of SM ``i``'s shared memory, for which products by groups of warps then
+    wait."""
+    for k in range(i * st.schedulers, (i + 1) * st.schedulers):
+        if scheduler_at(st, k).products_end > now:
+            scheduler_at(st, k).owed += cycles
 
 
 @helper

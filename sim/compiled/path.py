@@ -33,6 +33,7 @@ from smlab.sim.compiled.layout import (
     ATOMIC,
     ATOMICS,
     BULK,
+    EXCHANGE,
     GLOBAL,
     LG_THROTTLE,
     LOAD,
@@ -54,6 +55,7 @@ from smlab.sim.compiled.memory import (
     release,
     request,
     serve_l1,
+    take_banks,
     unlink_first,
 )
 from smlab.sim.compiled.warp_progress import emit, first_timer, resolve, resolve_read
@@ -247,6 +249,8 @@ def take(st: State, i: int, s: int, now: int) -> None:
     sm.stage_carry = ticks & FRACTION
     sm.stage_occupied += wavefronts
     sm.stage_free = now + max(st.request_interval, wavefronts)
+    if sm.products_end > now and unit != EXCHANGE:
+        take_banks(st, i, wavefronts, now)
     start, end = now, now + max(1, wavefronts)
     completion = -1
     if unit == ATOMIC:

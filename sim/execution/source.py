@@ -33,7 +33,7 @@ from smlab.sim.instruction_source import (
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.decode.control import empties_l1, is_fence, is_system_fence
+from smlab.sim.isa.decode.control import empties_l1, is_fence, is_shared_fence, is_system_fence
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
@@ -350,7 +350,11 @@ def lower_machine_code(
         (c.write_barrier for m in code if m.instruction.opcode in CLOSING and (c := m.instruction.control)),
         None,
     )
-    waits_for_stores = any(is_fence(m.instruction) for m in code)
+    fenced_units = {
+        unit
+        for unit, fences in ((Unit.GLOBAL, is_fence), (Unit.SHARED, is_shared_fence))
+        if any(fences(m.instruction) for m in code)
+    }
     reads = reads_of_one_bank(code, machine.register_banks)
     for number, micro in enumerate(code):
         control = micro.instruction.control
@@ -399,9 +403,9 @@ def lower_machine_code(
                 products_left=_products_left(micro),
                 crowded_cycles=_crowded_cycles(code, number, machine),
                 is_fence=is_fence(micro.instruction),
-                fenced=waits_for_stores
+                is_shared_fence=is_shared_fence(micro.instruction),
+                fenced=cls.unit in fenced_units
                 and cls.operation in ("store", "reduce")
-                and cls.unit is Unit.GLOBAL
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),

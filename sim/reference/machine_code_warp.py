@@ -17,6 +17,7 @@ from smlab.sim.instruction_source import (
     PRODUCT_GROUPS,
     PRODUCT_SLOT,
     SCOREBOARDS,
+    SHARED_STORE_SLOT,
     SHORT_SLOT,
     SLOTS,
     STALL_SLOT,
@@ -100,7 +101,7 @@ class MachineCodeWarp(CountedWarp):
         if operation.joins_products:
             return PRODUCT_SLOT + self.products % PRODUCT_GROUPS
         if operation.fenced:
-            return STORE_SLOT
+            return STORE_SLOT if operation.cls.unit is Unit.GLOBAL else SHARED_STORE_SLOT
         written = operation.control.write_barrier
         if written is None or written >= SCOREBOARDS:
             return -1
@@ -117,6 +118,8 @@ class MachineCodeWarp(CountedWarp):
         needs = _needs(self.next.control.wait_mask)
         if self.next.is_fence:
             needs = [*((slot, Reason.LONG_SCOREBOARD) for slot in FENCED_SLOTS), *needs]
+        if self.next.is_shared_fence:
+            needs = [(SHARED_STORE_SLOT, Reason.SHORT_SCOREBOARD), *needs]
         if (left := self.next.products_left) >= 0:
             products = awaited_product_slots(self.products, left)
             needs = [*((s, Reason.SHORT_SCOREBOARD) for s in products), *needs]

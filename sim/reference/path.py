@@ -20,7 +20,7 @@ from smlab.sim.reference.warp import Job
 
 class PathOwner(Protocol):
     """What the path wants of its SM: to be told when a sub-core has room, operands are read, a job is
-    back."""
+    back, the banks are taken."""
 
     @property
     def index(self) -> int: ...
@@ -30,6 +30,8 @@ class PathOwner(Protocol):
     def operands_read(self, job: Job) -> None: ...
 
     def completed(self, job: Job) -> None: ...
+
+    def banks_taken(self, cycles: int) -> None: ...
 
 
 class Subcore:
@@ -121,6 +123,8 @@ class MemoryPath:
         own.free_at = now + own.whole_cycles.take(job.operation.request.address)
         wavefronts = self.stage.take(job.passes * job.operation.request.stage)
         self.stage_cycles += wavefronts
+        if unit is not Unit.EXCHANGE:
+            self.sm.banks_taken(wavefronts)
         self.free_at = now + max(m.request_interval_cycles, wavefronts)
         if unit is Unit.ATOMIC:
             self.atomic_occupied_cycles += self.atomic.pipe_of(own.index).serve(job, now)

@@ -52,6 +52,8 @@ class Scheduler:
         self.product_carry = 0  # what is left of a cycle when its tensor core is free
         self.held = 0  # it issues nothing before
         self.products_end = 0  # when its tensor core has done the products by groups of warps accepted so far
+        self.banks_owed = 0  # cycles in which the banks gave something else meanwhile, less those to spare
+        self.banks_awaited = 0  # cycles of the banks that bulk copies wait for
 
     def interval_of(self, timing: PipeTiming) -> int:
         """How many cycles an instruction that issues now keeps a pipe."""
@@ -61,6 +63,20 @@ class Scheduler:
     def add(self, warp: Warp) -> None:
         self.warps.append(warp)
         self.warps.sort(key=lambda w: w.slot)
+
+    def take_product(self, timing: PipeTiming, now: int) -> tuple[int, int]:
+        """Accept a product by a group of warps; when its turn comes, and for how long the tensor core then
+        works on it."""
+        begin = max(now, self.products_end)
+        if begin == now:  # what the products before had to spare has gone by, and copies had the banks
+            self.banks_owed = max(self.banks_owed, 0)
+            self.banks_awaited = 0
+        interval = timing.interval_cycles + max(self.banks_owed, 0)
+        for_copies = min(self.banks_awaited, timing.spare_cycles)
+        self.banks_awaited -= for_copies
+        self.banks_owed = min(self.banks_owed, 0) - (timing.spare_cycles - for_copies)
+        self.products_end = begin + interval
+        return begin, interval
 
     def look(self, now: int) -> None:
         """Settle what each warp does with this cycle, issue one if one can, and say when to look again."""

@@ -210,10 +210,9 @@ class StreamingMultiprocessor:
                 interval, latency = timing.interval_cycles, timing.latency_cycles
                 free = now + scheduler.interval_of(timing)
                 if operation.joins_products:
-                    begin = max(now, scheduler.products_end)
-                    scheduler.products_end = begin + interval
-                    latency += begin - now
-                    free = max(now + 1, begin + interval - timing.backlog_cycles)
+                    begin, working = scheduler.take_product(timing, now)
+                    latency += begin + working - interval - now
+                    free = max(now + 1, begin + working - timing.backlog_cycles)
                 scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = free
                 if self.machine.pipes[operation.cls.pipe].per_sm:
                     self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
@@ -252,6 +251,10 @@ class StreamingMultiprocessor:
         assert self.source is not None
         request = self.source.bulk_request(self.index, warp.slot)
         parts = parts_of(request.runs, self.machine)
+        size = sum(len(part.sectors) for part in parts) * self.machine.sector_bytes
+        blocks = 1 if operation.bulk_copy == "store" else len(request.copies)
+        for scheduler in self.schedulers:
+            scheduler.banks_awaited += blocks * -(-size // (self.machine.banks * self.machine.bank_bytes))
         target = GROUP_SLOT + warp.groups % COPY_GROUPS if operation.joins_group else -1
         for copy in request.copies if not parts else ():
             copy.done = now + self.machine.bulk_extra_cycles
@@ -359,6 +362,12 @@ class StreamingMultiprocessor:
         warp.block.unfinished -= 1
         if not warp.block.unfinished:
             self.retired(self, warp.block)
+
+    def banks_taken(self, cycles: int) -> None:
+        """An access takes the banks of shared memory, for which products by groups of warps then wait."""
+        for scheduler in self.schedulers:
+            if scheduler.products_end > self.clock.now:
+                scheduler.banks_owed += cycles
 
     # Barriers
 

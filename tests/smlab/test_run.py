@@ -1,6 +1,7 @@
 """``smlab run`` and `smlab.run`: the example, results and checks, JSON, errors in one line."""
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,7 @@ KEYS = (
     "cycles", "seconds", "cycles_low", "cycles_high", "warp_instructions", "wall_s", "sms", "blocks",
     "blocks_simulated", "atomic", "stalls", "instructions", "seconds_low", "seconds_high", "clock_hz",
     "registers", "spilled_bytes", "shared_bytes", "resident_warps", "alternative", "schema", "rates",
+    "profiled_seconds",
 )  # fmt: skip
 
 
@@ -36,6 +38,7 @@ def test_the_example_runs_with_nothing_installed_and_gives_the_keys(
     assert document["blocks_simulated"] == document["blocks"] == 8
     assert document["seconds"] == document["cycles"] / document["clock_hz"]
     assert document["seconds_low"] < document["seconds"] < document["seconds_high"]
+    assert document["profiled_seconds"] == pytest.approx(document["seconds"] + 2.0e-6)  # of a V100
     instructions = document["rates"]["warp_instructions_per_s"] * document["seconds"]
     assert instructions == pytest.approx(document["warp_instructions"])
     assert document["rates"]["l2_bytes_per_s"] * document["seconds"] > 65536  # each byte is read once
@@ -58,6 +61,18 @@ def test_the_example_prints_where_warps_waited(capsys: pytest.CaptureFixture[str
     assert "long_scoreboard" in told
     assert "IMAD.SHL.U32 R5, R2, 0x4, RZ" in told
     assert len(told.splitlines()) <= 12
+
+
+@pytest.mark.parametrize("overhead_us", [2.0, 0.5])
+def test_a_profiler_s_duration_is_told_beside_the_time(
+    capsys: pytest.CaptureFixture[str], overhead_us: float
+) -> None:
+    """What lies before the first warp and after the last is no part of the time."""
+    asked = ["--set", f"gpu.launch.profiled_overhead_s={overhead_us}e-6"]
+    assert command(["run", "--example", "--details", *asked]) == 0
+    told = capsys.readouterr().out
+    time, duration = (float(text) for text in re.findall(r"(?:v100|duration): ([\d.]+) us", told))
+    assert duration == pytest.approx(time + overhead_us, abs=0.011)
 
 
 @pytest.mark.parametrize("right", [True, False])

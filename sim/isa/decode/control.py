@@ -71,6 +71,12 @@ def is_fence(instruction: SassInstruction) -> bool:
     return instruction.opcode == "MEMBAR" and "CTA" not in instruction.modifiers
 
 
+def is_shared_fence(instruction: SassInstruction) -> bool:
+    """Whether it waits until its warp's stores to shared memory are done, which the copy engine and products
+    by groups of warps then see: PTX's ``fence.proxy.async``."""
+    return instruction.opcode == "FENCE" and "ASYNC" in instruction.modifiers
+
+
 def is_system_fence(instruction: SassInstruction) -> bool:
     """Whether it waits for the host and other GPUs as well."""
     return is_fence(instruction) and "SYS" in instruction.modifiers

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instruction_source import BLOCK_BARRIERS
 from smlab.sim.isa import memory_layout
-from smlab.sim.isa.decode.control import UNTIMED, empties_l1
+from smlab.sim.isa.decode.control import UNTIMED, empties_l1, is_shared_fence
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.operation_codes import LOAD_CONSTANT, LOCAL, SHARED
@@ -107,7 +107,7 @@ def notes_of(
     before anything wrote it, ``(instructions, record.UNWRITTEN_WORDS)``.
     """
     ran = [m.instruction for m, count in zip(launch.code, executed, strict=True) if count]
-    untimed = untimed_note([i.opcode for i in ran if not empties_l1(i)])
+    untimed = untimed_note([i.opcode for i in ran if not (empties_l1(i) or is_shared_fence(i))])
     return (*_unwritten_note(launch, unwritten), *untimed)
 
 

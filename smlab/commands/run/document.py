@@ -28,6 +28,7 @@ def run_document(
         "engine": done.result.engine,
         "cycles": done.cycles,
         "seconds": told.seconds,
+        "profiled_seconds": told.profiled,
         "seconds_low": told.low,
         "seconds_high": told.high,
         "clock_hz": done.lowered.machine.sm_hz,

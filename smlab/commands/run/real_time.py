@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from smlab.commands.gpu_choice import clock_text
 from smlab.hw_bench.gpu.alternatives import Alternative
@@ -13,14 +14,18 @@ from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.validation.record.judge import LEVEL, model_of, sampling_sd, stored_errors
 from smlab.validation.record.run import ClockRange
 
+PROFILED: Final = "launch.profiled_overhead_s"
+
 
 @dataclass(frozen=True)
 class RealTime:
     """A kernel's time: the mean over the alternatives for the atomic unit, by their weights, and its 90
     % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
-    the record."""
+    the record. ``profiled`` is what a profiler's duration would be: it begins before the first warp and ends
+    after the last one, None where the GPU's description does not tell by how much."""
 
     seconds: float
+    profiled: float | None
     low: float | None
     high: float | None
     clock: str
@@ -47,6 +52,7 @@ class RealTime:
         low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))
         return cls(
             seconds=seconds,
+            profiled=seconds + float(gpu.number(PROFILED)) if gpu.has(PROFILED) else None,
             low=low,
             high=high,
             clock=clock_text(gpu),

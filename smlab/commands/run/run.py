@@ -312,6 +312,12 @@ def _print(
             f"{atomic.e_mean:.2f} passes each (alternative: {told.alternative})"
         )
     if details:
+        if told.profiled is not None:
+            beyond = 1e6 * (told.profiled - told.seconds)
+            out.print(
+                f"a profiler's duration: {1e6 * told.profiled:,.2f} us, {beyond:.2g} us of it before the "
+                "first warp and after the last"
+            )
         count = result.warp_instructions
         speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_PRINTED_FROM else ""
         out.print(f"{count:,} warp-instructions, engine {result.engine}{speed}")

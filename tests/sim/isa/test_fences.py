@@ -55,6 +55,20 @@ def test_a_fence_waits_until_its_warp_s_stores_are_back(
     assert issued(within, 1) == issued(within, 0) + STALL
 
 
+def test_a_fence_before_asynchronous_units_waits_for_shared_stores(
+    execute: Callable[..., SimResult],
+) -> None:
+    """Their readers go past the path that stores take, so nothing else waits for these."""
+    stores = ["STS [R0.X4], R0"] * 4
+    fenced = execute(*stores, "FENCE.VIEW.ASYNC.S", "NOP")
+    assert fenced.jobs is not None
+    assert issued(fenced, 4) == fenced.jobs.completion[-1] > issued(fenced, 3) + STALL
+    assert fenced.stalls["short_scoreboard"] > 0
+    assert not fenced.stalls["long_scoreboard"]
+    none = execute(*stores, "NOP", "FENCE.VIEW.GLOBAL")
+    assert issued(none, 4) == issued(none, 3) + STALL
+
+
 def test_a_fence_of_the_system_waits_for_the_host_as_well(execute: Callable[..., SimResult]) -> None:
     beyond = machine_from(load_gpu("v100")).system_fence_cycles
     assert beyond > 1000

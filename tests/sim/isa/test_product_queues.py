@@ -1,6 +1,7 @@
-"""Products by groups of warps wait in a queue for the tensor core. Other instructions read fewer registers
-meanwhile."""
+"""Products by groups of warps wait in a queue for the tensor core, and for the banks of shared memory. Other
+instructions read fewer registers meanwhile."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from smlab.sim import Record
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.sim.machine import machine_from
+from smlab.sim.machine import PipeTiming, machine_from
+from smlab.sim.reference.scheduler import Scheduler
 from smlab.sim.traces.compare import first_difference
 
 if not has_compiler():
@@ -25,9 +27,11 @@ INTERVAL = 32
 GPU = load_gpu("h100-sxm")
 
 
+SUMS = ", ".join(f"%f{n}" for n in range(32))
+ONE_PRODUCT = f"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{SUMS}}}, %w0, %w0, 1, 1, 1, 0, 0;\n"
+
+
 def kernel(between: str) -> Any:
-    sums = ", ".join(f"%f{n}" for n in range(32))
-    one = f"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{sums}}}, %w0, %w0, 1, 1, 1, 0, 0;\n"
     text = f"""
 .version 8.7
 .target sm_90a
@@ -41,7 +45,7 @@ cvt.rn.f32.u32 %f63, %r0;
 {" ".join(f"mov.f32 %f{n}, 0f00000000;" for n in range(32))}
 {" ".join(f"fma.rn.f32 %f{n}, %f63, 0f3F0000{n}, %f63;" for n in range(40, 63))}
 wgmma.fence.sync.aligned;
-{one * PRODUCTS}
+{ONE_PRODUCT * PRODUCTS}
 wgmma.commit_group.sync.aligned;
 {between}
 wgmma.wait_group.sync.aligned 0;
@@ -102,6 +106,58 @@ def test_other_instructions_have_fewer_registers_meanwhile() -> None:
 @pytest.mark.parametrize("values", [{}, queue(1), {"tensor.group_reads_left_per_cycle": 0.5}])
 def test_both_engines_have_the_same_events(values: dict[str, float]) -> None:
     results = [issues(values, MANY_READS, engine)[1] for engine in ("compiled", "simpy")]
+    assert first_difference(*results) is None
+
+
+FEW, STORES = 2, 12
+AGAIN = PRODUCTS
+
+
+def last_product_is_done(values: dict[str, float], stores: int, engine: str = "compiled") -> tuple[int, Any]:
+    """The cycle in which a kernel with products, stores of 128 bits to shared memory, and products again is
+    done; and its result. All is in the queue at once."""
+    store = "st.volatile.shared.v4.b32 [%r7], {%r0, %r0, %r0, %r0};\n"
+    between = f"shl.b32 %r7, %r0, 4; add.u32 %r7, %r7, 16384;\n{store * stores}{ONE_PRODUCT * AGAIN}"
+    between += "wgmma.commit_group.sync.aligned;\n"
+    at, found = issues({**queue(2 * PRODUCTS), **values}, between, engine)
+    assert len(at["HGMMA"]) > PRODUCTS + AGAIN // 2
+    return found.cycles, found
+
+
+def test_products_wait_for_banks_that_give_something_else() -> None:
+    """Two matrices of m64n64k16 take the banks all the time, so that what stores take of them is missing: a
+    cycle for each 128 bytes, of four warps. A tensor core that takes twice as long leaves the banks free."""
+    few, more = (last_product_is_done({}, stores)[0] for stores in (FEW, FEW + STORES))
+    assert more - few == pytest.approx(4 * 4 * STORES, rel=0.1)
+    slow = {"tensor.group_fp16_fp32_fma_per_cycle": 256.0}
+    few, more = (last_product_is_done(slow, stores)[0] for stores in (FEW, FEW + STORES))
+    assert more == few
+
+
+def test_copies_take_what_is_to_spare_and_nothing_else() -> None:
+    """A copy leaves less for accesses, and makes no product longer by itself."""
+    timing = PipeTiming(interval_cycles=64, latency_cycles=107, per_sm=False, spare_cycles=16)
+    taken = {}
+    for awaited, owed in ((0, 0), (10, 0), (10, 8), (100, 0), (100, 8)):
+        scheduler = Scheduler(SimpleNamespace(machine=machine_from(GPU)), 0)  # type: ignore[arg-type]
+        scheduler.take_product(timing, 0)
+        scheduler.banks_awaited = awaited
+        scheduler.take_product(timing, 0)
+        scheduler.banks_owed += 16 + owed  # what the first product had to spare, and more
+        taken[awaited, owed] = scheduler.take_product(timing, 0)[1], scheduler.banks_awaited
+    assert taken == {
+        (0, 0): (64, 0),
+        (10, 0): (64, 0),
+        (10, 8): (64 + 8 - 6, 0),
+        (100, 0): (64, 100 - 32),
+        (100, 8): (64 + 8, 100 - 32),
+    }
+
+
+@pytest.mark.parametrize("rate", [512.0, 400.0, 256.0])
+def test_both_engines_agree_on_the_banks(rate: float) -> None:
+    values = {"tensor.group_fp16_fp32_fma_per_cycle": rate}
+    results = [last_product_is_done(values, STORES, engine)[1] for engine in ("compiled", "simpy")]
     assert first_difference(*results) is None
 
 
