@@ -40,8 +40,8 @@ class PipeTiming:
     """One arithmetic pipe: a warp-instruction every ``interval_cycles``, its result ``latency_cycles``
     after issue. Where it keeps a queue, an instruction is accepted while ``backlog_cycles`` of work at most
     are in front of it, and both times count from when its turn comes. Beyond the whole cycles of its interval
-    it takes ``fraction_ticks``; what is left of a cycle is carried on. In ``spare_cycles`` of its interval the
-    banks of shared memory give it nothing."""
+    it takes ``fraction_ticks``; what is left of a cycle is carried on. In ``spare_cycles`` of its interval
+    the banks of shared memory give it nothing."""
 
     interval_cycles: int
     latency_cycles: int
