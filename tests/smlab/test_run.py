@@ -185,8 +185,8 @@ def test_from_python_arrays_change_in_place(engine: str) -> None:
 def test_what_looks_wrong_in_a_kernel_is_told_as_text_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without its first loop the histogram adds to what nobody has written; a FENCE takes no time."""
-    listing = KERNEL.read_text().replace("STS [R3], RZ", "FENCE.VIEW.ASYNC")
+    """Without its first loop the histogram adds to what nobody has written; a PMTRIG takes no time."""
+    listing = KERNEL.read_text().replace("STS [R3], RZ", "PMTRIG 0x1")
     (tmp_path / "k.sass").write_text(listing)
     arguments = ["run", str(tmp_path / "k.sass"), "--launch", str(KERNEL_LAUNCH)]
     assert command([*arguments, "--json"]) == 0
@@ -194,7 +194,7 @@ def test_what_looks_wrong_in_a_kernel_is_told_as_text_and_json(
     unwritten, untimed = notes
     assert unwritten.startswith("shared memory is read before anything has written it, and taken as 0: ")
     assert "histogram.cu line 10; block (0, 0, 0), thread (0, 0, 0)" in unwritten
-    assert untimed == "has no effect on time here but its issue: FENCE (1 place)"
+    assert untimed == "has no effect on time here but its issue: PMTRIG (1 place)"
     assert command(arguments) == 0
     told = capsys.readouterr().err.splitlines()
     assert [f"note: {note}" for note in notes] == [line for line in told if line.startswith("note: ")]

@@ -22,6 +22,10 @@ import triton.language as tl
 from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.frontends.launching import machine_launch
+from smlab.sim.frontends.protocol import LoadedKernel
+from smlab.sim.frontends.triton_driver import SimulatedDriver, TritonTarget, driving
 
 described = getattr(tl, "make_tensor_descriptor", None) or tl._experimental_make_tensor_descriptor
 """The name since Triton 3.4, and the one before."""
@@ -178,17 +182,29 @@ def card() -> Gpu:
     return load_gpu("rtx-5090").with_values({"clock.sm_hz": CLOCK_HZ}, source="cycles over duration")
 
 
+def simulated(row: TritonRow, gpu: Gpu) -> MachineRun:
+    """The last launch of a row."""
+    runs: list[MachineRun] = []
+
+    def launched(kernel: LoadedKernel) -> float:
+        launch = machine_launch(kernel, None, None, (), {})
+        how: dict[str, Any] = {"sms": row.sms} if row.sms else {}
+        runs.append(run_machine_code(launch, gpu, threads=1, **how))
+        return runs[-1].seconds
+
+    room = {"max_shared_mem": gpu.integer("sm.shared_bytes_per_block"), "max_num_regs": 1 << 16}
+    properties = {**room, "multiprocessor_count": gpu.integer("gpu.sms"), "warpSize": 32}
+    with driving(SimulatedDriver(TritonTarget(gpu.name, gpu.sm_architecture, properties), launched)):
+        row.launch()
+    return runs[-1]
+
+
 def main() -> None:
     """Run all rows and print them."""
-    import smlab
-
     print(f"Triton {triton.__version__}")
     print("| kernel | published | simulated | with begin and end | error | warp-instructions |")
     for row in ROWS:
-        how: dict[str, Any] = {"threads": 1} | ({"sms": row.sms} if row.sms else {})
-        with smlab.simulated(card(), **how) as gpu:
-            row.launch()
-        run = gpu.runs[-1]
+        run = simulated(row, card())
         whole = run.cycles + BEGIN_AND_END_CYCLES
         executed = sum(sm.warp_instructions for sm in run.result.sms)
         print(
