@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.compiled.service_tables import batch_cycles, looped_cycles
-from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from, to_ticks
+from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, ceil_cycles, machine_from, to_ticks
 from smlab.validation.calibrate.cases import Cases, Floats, Ints
 
 
@@ -427,20 +427,26 @@ class Predictor:
                 return self._stage_round(cases, each)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
-                # Loads pass the data stage alone; an atomic without a base takes as long behind it.
+                # Loads pass the data stage alone; an atomic without a base takes as long behind it. A pass
+                # of a conflict may delay a load by more than the stage takes for it.
                 ticks = to_ticks(each)
-                atomics = {**self._machine.atomics, "add": AtomicTiming(0, ticks, whole["load"])}
                 machine = replace(
                     self._machine,
-                    atomics=atomics,
                     atomic_pipes=1,
                     atomic_round_gap_cycles=0,
                     atomic_address_ticks=self._machine.address_ticks,
                     shared_pass_ticks=ticks,
                 )
                 table = batch_cycles if form == "batch" else looped_cycles
-                times = table(machine, "add", cases.warps, cases.passes, cases.cas_warps)
-                return np.asarray(times, dtype=np.float64)
+                times = np.zeros(len(cases))
+                later = max(0, machine.shared_pass_latency_ticks - ticks)
+                for passes in np.unique(cases.passes):
+                    mine = cases.passes == passes
+                    delayed = whole["load"] + ceil_cycles(int(passes - 1) * later)
+                    atomics = {**machine.atomics, "add": AtomicTiming(0, ticks, delayed)}
+                    own = cases.warps[mine], cases.passes[mine], cases.cas_warps[mine]
+                    times[mine] = table(replace(machine, atomics=atomics), "add", *own)
+                return times
 
             think = values[LINK] if form == "looped" else 0.0
             # The description's latency contains the one pass of a load without conflict, in whole cycles.

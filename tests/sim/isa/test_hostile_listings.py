@@ -94,7 +94,7 @@ def test_many_inlined_calls_have_an_outermost_line() -> None:
         ("OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X R4, R4, R8, RZ, R0, R1, URZ", "OMMA.SF.16864"),
         ("TEX.SCR.LZ RZ, R5, R0, R2, 0x0, 0x58, 2D, 0x1", "TEX.SCR.LZ"),
         ("SUST.D.BA.1D.STRONG.SM.TRAP [R5], R2, 0x0, 0x58", "SUST.D.BA.1D"),
-        ("UTMAREDG.2D.ADD [UR4], [UR6]", "UTMAREDG.2D"),
+        ("STAS [R14.64], R10", "STAS"),
         ("UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0", "UTCHMMA"),
     ],
 )

@@ -29,6 +29,6 @@ def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_planted_difference_in_fetching_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = FrontEnd._ask
-    monkeypatch.setattr(FrontEnd, "_ask", lambda *given: right(*given) + 1)
+    right = FrontEnd._request
+    monkeypatch.setattr(FrontEnd, "_request", lambda *given: right(*given) + 1)
     assert any(compare(seed).difference for seed in range(10))
