@@ -360,6 +360,9 @@ BLOCK_ROOMS: Final = 39  # address of a word for each block in the order of laun
 NETWORK_CYCLES: Final = 40  # from one SM of a cluster to another
 LAUNCH_WORDS: Final = 48
 MAX_COPIES: Final = 256
+CLUSTER_PATIENCE: Final = 64
+"""How many times as often as at a barrier in memory warps may ask for their cluster's barrier. So what holds
+another block up is told there, and a long wait is no deadlock."""
 COPY_DONE: Final = instruction_source.COPY_DONE
 COPY_LEFT: Final = instruction_source.COPY_LEFT
 COPY_BARRIER, COPY_BYTES = 2, 3  # the address of its barrier; bytes, 0 in a free row

@@ -26,6 +26,7 @@ from smlab.sim.isa.memory_layout import (
     CLUSTER_BLOCKS,
     CLUSTER_COUNT,
     CLUSTER_EXITED,
+    CLUSTER_PATIENCE,
     CLUSTER_PHASE,
     CLUSTER_STUCK,
     CLUSTER_TIME,
@@ -319,7 +320,7 @@ def await_cluster(warp: int, launch: int) -> Any:
         put(warp, PC, at(warp, PC) - 1)
         failed = at(at(warp, BLOCK), FAILED_CHECKS) + 1
         put(at(warp, BLOCK), FAILED_CHECKS, failed)
-        if failed > at(launch, MOST_CHECKS):
+        if failed > CLUSTER_PATIENCE * at(launch, MOST_CHECKS):
             return fault(warp, CLUSTER_STUCK, lowest_bit(at(warp, LIVE)), rank)
         return AWAITS
     return GOES_ON

@@ -313,7 +313,7 @@ class AsynchronousUnits(WarpMemory):
                 continue
             w.pc -= 1
             w.block.failed_checks += 1
-            if w.block.failed_checks > self.launch.most_checks:
+            if w.block.failed_checks > memory_layout.CLUSTER_PATIENCE * self.launch.most_checks:
                 raise Fault(memory_layout.CLUSTER_STUCK, members(w.live)[0], rank)
             return AWAITS
         return GOES_ON
