@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bulk_kernels import kernel
 
 from smlab import SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.sass.tools import assemble
 from smlab.sim import Record
 from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
-from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.launch_file import launch_of
 from smlab.sim.isa.launch.tensor_map import TensorMap
@@ -40,20 +39,6 @@ def timed(engine: str) -> Run:
 
 
 RUNS: dict[str, Run] = {"untimed": without_timing, "compiled": timed("compiled"), "simpy": timed("simpy")}
-
-
-def kernel(parameters: str, body: str) -> Any:
-    text = f"""
-.version 8.7
-.target sm_90a
-.address_size 64
-.extern .shared .align 1024 .b8 image[];
-.visible .entry k({parameters}) {{
-.reg .b64 %w<9>; .reg .b32 %r<20>; .reg .pred %p<6>;
-mov.u32 %r0, %tid.x; mov.u32 %r1, image;
-{body}
-ret; }}"""
-    return from_cubin(assemble(text, "sm_90a")[0], "k", "k")
 
 
 WAIT = """

@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bulk_kernels import kernel
 
 from smlab import SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.sass.tools import assemble
 from smlab.sim import Record
 from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
-from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.tensor_map import ELEMENT_TYPES, TensorMap, unpack_map
 from smlab.sim.traces.compare import first_difference
@@ -31,21 +30,6 @@ def timed(engine: str) -> Run:
 
 
 RUNS: dict[str, Run] = {"untimed": functional.run, "compiled": timed("compiled"), "simpy": timed("simpy")}
-
-
-def kernel(parameters: str, body: str, architecture: str = "sm_90a") -> Any:
-    version = "8.7" if architecture == "sm_90a" else "8.8"
-    text = f"""
-.version {version}
-.target {architecture}
-.address_size 64
-.extern .shared .align 1024 .b8 image[];
-.visible .entry k({parameters}) {{
-.reg .b64 %w<9>; .reg .b32 %r<20>; .reg .pred %p<6>;
-mov.u32 %r0, %tid.x; mov.u32 %r1, image;
-{body}
-ret; }}"""
-    return from_cubin(assemble(text, architecture)[0], "k", "k")
 
 
 # Each thread brings its words to shared memory; the first one then asks the copy engine.

@@ -57,27 +57,30 @@ def padded_rows(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     yield from _spread_words(parsed)
 
 
-def _spread_words(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
-    """Shared arrays of one dimension, with a word left free after each 32: steps of a power of two then meet
-    other banks."""
-    edits: list[TextEdit] = []
-    names: set[str] = set()
-    for node in walk(parsed.body):
+def _flat_arrays(parsed: ParsedKernel, root: Any) -> Iterator[tuple[Any, Any]]:
+    """The sizes and names of shared arrays of one dimension."""
+    for node in walk(root):
         if node.type != "declaration" or "__shared__" not in parsed.of(node):
             continue
         for one in node.children_by_field_name("declarator"):
             size = one.child_by_field_name("size") if one.type == "array_declarator" else None
             inner = one.child_by_field_name("declarator")
-            if size is None or inner.type != "identifier":
-                continue
-            uses = [
-                n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parsed.of(inner)
-            ]
-            words = parsed.of(size)
-            few = (int(words) if words.isdecimal() else parsed.macros.get(words, LANES + 1)) <= LANES
-            if not few and all(use.parent.type == "subscript_expression" for use in uses if use != inner):
-                names.add(parsed.of(inner))
-                edits.append(TextEdit(size.start_byte, size.end_byte, f"smlab_spread({parsed.of(size)})"))
+            if size is not None and inner.type == "identifier":
+                yield size, inner
+
+
+def _spread_words(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Shared arrays of one dimension, with a word left free after each 32: steps of a power of two then meet
+    other banks."""
+    edits: list[TextEdit] = []
+    names: set[str] = set()
+    for size, inner in _flat_arrays(parsed, parsed.body):
+        uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parsed.of(inner)]
+        words = parsed.of(size)
+        few = (int(words) if words.isdecimal() else parsed.macros.get(words, LANES + 1)) <= LANES
+        if not few and all(use.parent.type == "subscript_expression" for use in uses if use != inner):
+            names.add(parsed.of(inner))
+            edits.append(TextEdit(size.start_byte, size.end_byte, f"smlab_spread({parsed.of(size)})"))
 
     def rule(node: Any, render: Render) -> str | None:
         if node.type != "subscript_expression":
@@ -95,27 +98,20 @@ def _spread_words(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
 
 def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[TextEdit]]]:
     """Shared arrays of one dimension that are used as rows of a whole number of half warps' words."""
-    for node in walk(parsed.root):
-        if node.type != "declaration" or "__shared__" not in parsed.of(node):
+    for size, inner in _flat_arrays(parsed, parsed.root):
+        name = parsed.of(inner)
+        uses = [n.parent for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == name]
+        found = [row_width(parsed, u, parsed.macros) for u in uses if u != inner.parent]
+        widths = {parsed.of(width) for width in found if width is not None}
+        if not found or None in found or len(widths) != 1:
             continue
-        for one in node.children_by_field_name("declarator"):
-            size = one.child_by_field_name("size") if one.type == "array_declarator" else None
-            inner = one.child_by_field_name("declarator")
-            if size is None or inner.type != "identifier":
-                continue
-            name = parsed.of(inner)
-            uses = [n.parent for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == name]
-            found = [row_width(parsed, u, parsed.macros) for u in uses if u != one]
-            widths = {parsed.of(width) for width in found if width is not None}
-            if not found or None in found or len(widths) != 1:
-                continue
-            (width,) = widths
-            if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % (LANES // 2):
-                continue
-            longer = f"(({width}) + 1)"
-            edits = [TextEdit(w.start_byte, w.end_byte, longer) for w in found if w is not None]
-            text = f"({parsed.of(size)}) / ({width}) * {longer}"
-            yield name, [*edits, TextEdit(size.start_byte, size.end_byte, text)]
+        (width,) = widths
+        if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % (LANES // 2):
+            continue
+        longer = f"(({width}) + 1)"
+        edits = [TextEdit(w.start_byte, w.end_byte, longer) for w in found if w is not None]
+        text = f"({parsed.of(size)}) / ({width}) * {longer}"
+        yield name, [*edits, TextEdit(size.start_byte, size.end_byte, text)]
 
 
 def without_block_bound(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
