@@ -19,8 +19,7 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.validation.campaigns.advisor.held_out_kernels import ROUNDS
-from smlab.validation.campaigns.advisor.kernels import KERNELS, Change, StudyKernel
+from smlab.validation.campaigns.advisor.kernels import KERNELS, ROUNDS, Change, StudyKernel
 from smlab.validation.campaigns.advisor.pairs import ALL, RULES, PairAnswer, answer_of, command
 from smlab.validation.campaigns.advisor.simulate import SMS
 
