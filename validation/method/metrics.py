@@ -92,8 +92,8 @@ def error_table(
     """The error table of ``predicted`` against ``truth``, both of shape ``(n,)``.
 
     ``baseline`` holds the predictions of the trivial baseline for the same cases. The 95 % interval of the
-    MAPE is a bias-corrected and accelerated bootstrap over cases (`mean_bootstrap`) with a random stream of its own. Predictions may be 0 but not negative; truths must be
-    above 0.
+    MAPE is a bias-corrected and accelerated bootstrap over cases (`mean_bootstrap`) with a random stream of
+    its own. Predictions may be 0 but not negative; truths must be above 0.
     """
     t = _column("truth", truth)
     _refuse("truth", t, t <= 0, "a truth above 0, since errors are relative to it")
