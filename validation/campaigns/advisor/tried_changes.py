@@ -47,7 +47,7 @@ def drawn() -> list[StudyKernel]:
 def _alone(change: Change) -> bool:
     """Whether a change is one of the text or of the launch, for the same work."""
     launch = change.blocks is not None or change.threads is not None
-    return change.m is None and not (launch and change.defines)
+    return not (launch and change.defines)
 
 
 def judge_one(kernel: StudyKernel, _: Gpu) -> list[PairAnswer]:
