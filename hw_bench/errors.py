@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
@@ -86,9 +87,13 @@ def end_with(main: Callable[[], int]) -> NoReturn:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like ``name``, for the question *did you mean ...?*"""
+    return next(iter(alike_names(name, known, most=1)), None)
+
+
+def alike_names(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that are most like ``name``, the most alike first; else those that end in the same
+    part behind a dot."""
     known = list(known)
-    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if matches:
-        return matches[0]
-    tails = [k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
-    return tails[0] if tails else None
+    matches = difflib.get_close_matches(name, known, n=most, cutoff=0.5)
+    tails = (k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1])
+    return matches or list(itertools.islice(tails, most))

@@ -80,6 +80,16 @@ class Look:
     marker: str
     dash: Any
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """What matplotlib's `plot` takes for a line."""
+        return {"color": self.colour, "ls": self.dash}
+
+    @property
+    def marked_line(self) -> dict[str, Any]:
+        """The same with a marker at each point."""
+        return {**self.line, "marker": self.marker}
+
 
 def look(i: int) -> Look:
     """The look of the i-th series."""
@@ -120,7 +130,7 @@ def powers_of_two(low: float, high: float) -> list[float]:
     return [2.0**k for k in range(first, last + 1)]
 
 
-def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, width: int = 18) -> None:
+def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
     """Write labels right of the axes beside the ends of lines, pushed apart so that they do not overlap.
 
     ``ends`` holds (y of the line's last point, label, colour). Call it when limits and scales are final.
@@ -135,7 +145,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]], *, width: int =
     x = ax.get_xlim()[1]
     items = []
     for y, label, colour in ends:
-        text = textwrap.fill(label, width, break_on_hyphens=False)
+        text = textwrap.fill(label, 18, break_on_hyphens=False)
         at = float(to_axes.transform((x, y))[1]) if math.isfinite(y) else 0.0
         items.append([min(max(at, 0.0), 1.0), text, colour, (text.count("\n") + 1) * line])
     items.sort(key=lambda item: item[0])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.errors import SmlabError, alike_names
 from smlab.hw_bench.gpu.constants import Constant, parse_constant
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME, is_group
 
@@ -25,10 +25,13 @@ TOP_FIELDS: Final = (
 """What stands at the top of a file beside the groups of constants."""
 
 
-def guess_at(name: str, known: Mapping[str, object] | list[str]) -> str | None:
-    """What was perhaps meant, for a message."""
-    guess = nearest(name, known)
-    return f"perhaps {guess}" if guess else None
+def guess_at(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What was perhaps meant, for a message: up to three keys, each behind ``prefix``; else where the keys
+    are listed."""
+    alike = [prefix + key for key in alike_names(name, known)]
+    if alike:
+        return "perhaps " + ", ".join(alike[:-1]) + (" or " if alike[1:] else "") + alike[-1]
+    return f"a key that `smlab gpus NAME` lists, such as {prefix}sm.schedulers"
 
 
 def read_sources(path: Path, table: object) -> dict[str, str]:

@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -171,7 +172,9 @@ def run(arguments: list[str] | None = None) -> int:
     began = time.perf_counter()
     _SHOW_TRACEBACK.clear()
     try:
-        status: Any = app(args=arguments, prog_name="smlab", standalone_mode=False)
+        status: Any = app(
+            args=arguments, prog_name="smlab", standalone_mode=False, terminal_width=_narrow_width()
+        )
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(began)
     except _Ended as ended:
@@ -183,6 +186,15 @@ def run(arguments: list[str] | None = None) -> int:
     if status == INTERRUPTED:  # what typer makes of an interrupt
         return _interrupted(began)
     return status if isinstance(status, int) else 0
+
+
+def _narrow_width() -> int | None:
+    """Columns for help where a terminal has fewer than typer's least, 50; None leaves it to typer."""
+    columns = shutil.get_terminal_size().columns
+    return max(columns - 1, LEAST_COLUMNS) if columns <= 50 else None
+
+
+LEAST_COLUMNS = 30
 
 
 def _failed(error: BaseException) -> int:

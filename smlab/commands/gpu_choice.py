@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting, value_of
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.constants import SEEN
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 
 ALL: Final = "all"
 CLOCK: Final = "clock.sm_hz"
@@ -57,7 +58,9 @@ def _pairs(settings: Sequence[str]) -> dict[str, str]:
     pairs = dict(split_setting(text) for text in settings)
     for key, value in pairs.items():
         if not key.startswith(GPU_PREFIX):
-            raise SmlabError.at("--set", "only the GPU has keys to set", f"{key}={value}", "gpu.KEY=VALUE")
+            guess = nearest(key, KEYS_BY_NAME)
+            expected = f"perhaps {GPU_PREFIX}{guess}={value}" if guess else "gpu.KEY=VALUE"
+            raise SmlabError.at("--set", "only the GPU has keys to set", f"{key}={value}", expected)
     return pairs
 
 

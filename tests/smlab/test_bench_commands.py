@@ -7,6 +7,7 @@ import stat
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from smlab.hw_bench.cuda.measuring.profiling import command_line
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.atomics.required_counters import how_for
+from smlab.validation.calibrate import calibration
 
 FAKE_NCU = """#!{python}
 import csv, sys
@@ -116,8 +118,20 @@ def test_the_profiled_command_ends_with_the_application(tmp_path: Path) -> None:
         profiling.profile(tmp_path / "a.csv", ["bogus"])
 
 
-def test_the_loop_runs_in_one_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, recorded) -> None:
-    """simulate, calibrate, compare, and use the result; then the same data set again, as text."""
+def test_the_loop_runs_in_one_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded
+) -> None:
+    """simulate, calibrate, compare, and use the result; then the same data set again, as text, with the first
+    fit."""
+    fitted: list[Any] = []
+    fit = calibration._parts
+
+    def fit_once(*given: Any) -> Any:
+        if not fitted:
+            fitted.append(fit(*given))
+        return fitted[0]
+
+    monkeypatch.setattr(calibration, "_parts", fit_once)
     folder, out = tmp_path / "data", tmp_path / "found.toml"
     arguments = ["bench", "calibrate", str(folder), "--gpu", "v100", "--out", str(out), "--quick"]
     found = document(capsys, *arguments, "--simulate", "--cases", str(tmp_path / "cases.csv"))

@@ -2,7 +2,6 @@
 plotting, refusals."""
 
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -330,13 +329,10 @@ def quantities(count: int, **changes: object) -> AtomicQuantities:
     return AtomicQuantities(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_many_kernels_are_estimated_together(record_property) -> None:
-    many = quantities(20_000)
-    tables = tables_for(GPU, None)
-    began = time.process_time()
-    rows = estimate_rows(many, tables, GPU)
-    record_property("process_s", time.process_time() - began)
-    assert len(rows) == 20_000
+def test_many_kernels_are_estimated_together() -> None:
+    many = quantities(2_000)
+    rows = estimate_rows(many, tables_for(GPU, None), GPU)
+    assert len(rows) == 2_000
     assert max(row.utilization for row in rows) <= 0.9 + 1e-9  # active for 90 % of the elapsed cycles
 
 

@@ -16,7 +16,6 @@ With p a prediction and t > 0 the truth of the same case:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -89,26 +88,24 @@ def error_table(
     baseline: ArrayLike | None = None,
     seed: int = 0,
     resamples: int = 2000,
-    cases: Sequence[str] | None = None,
 ) -> ErrorTable:
     """The error table of ``predicted`` against ``truth``, both of shape ``(n,)``.
 
-    ``baseline`` holds the predictions of the trivial baseline for the same cases. ``cases`` names the cases
-    in error messages. The 95 % interval of the MAPE is a bias-corrected and accelerated bootstrap over cases
-    (`mean_bootstrap`) with a random stream of its own. Predictions may be 0 but not negative; truths must be
-    above 0.
+    ``baseline`` holds the predictions of the trivial baseline for the same cases. The 95 % interval of the
+    MAPE is a bias-corrected and accelerated bootstrap over cases (`mean_bootstrap`) with a random stream of
+    its own. Predictions may be 0 but not negative; truths must be above 0.
     """
-    t = _column("truth", truth, cases)
-    _refuse("truth", t, t <= 0, "a truth above 0, since errors are relative to it", cases)
-    p = _column("predicted", predicted, cases)
-    _refuse("predicted", p, p < 0, "a prediction of 0 or more", cases)
+    t = _column("truth", truth)
+    _refuse("truth", t, t <= 0, "a truth above 0, since errors are relative to it")
+    p = _column("predicted", predicted)
+    _refuse("predicted", p, p < 0, "a prediction of 0 or more")
     _same_length("predicted", p, "truth", t)
     ape = 100.0 * np.abs(p - t) / t
     low, high = mean_bootstrap(ape, seed=seed, resamples=resamples)
     bias, spread = _log_ratio(p, t)
     baseline_mape = None
     if baseline is not None:
-        b = _column("baseline", baseline, cases)
+        b = _column("baseline", baseline)
         _same_length("baseline", b, "truth", t)
         baseline_mape = float(np.mean(100.0 * np.abs(b - t) / t))
     return ErrorTable(
@@ -133,21 +130,19 @@ def points_table(
     exact: ArrayLike,
     *,
     seed: int = 0,
-    resamples: int = 2000,
-    cases: Sequence[str] | None = None,
 ) -> PointErrors:
     """Errors in percentage points of utilizations given as fractions (1.0 = 100 %), both of shape ``(n,)``.
 
     An exact utilization lies between 0 and 1 by definition, so anything else is refused (it catches
     percentages passed for fractions). Estimates may lie above 1; they are counted.
     """
-    t = _column("exact", exact, cases)
-    _refuse("exact", t, (t < 0) | (t > 1 + _TINY), "a utilization as a fraction between 0 and 1", cases)
-    p = _column("estimated", estimated, cases)
-    _refuse("estimated", p, p < 0, "a utilization as a fraction of 0 or more", cases)
+    t = _column("exact", exact)
+    _refuse("exact", t, (t < 0) | (t > 1 + _TINY), "a utilization as a fraction between 0 and 1")
+    p = _column("estimated", estimated)
+    _refuse("estimated", p, p < 0, "a utilization as a fraction of 0 or more")
     _same_length("estimated", p, "exact", t)
     off = 100.0 * (p - t)
-    low, high = mean_bootstrap(np.abs(off), seed=seed, resamples=resamples)
+    low, high = mean_bootstrap(np.abs(off), seed=seed)
     return PointErrors(
         n=len(t),
         mean_points=float(np.mean(np.abs(off))),
@@ -173,7 +168,7 @@ def mean_bootstrap(
     Not ``scipy.stats.bootstrap``: its BCa leaves out each value in turn as a matrix of n x n, 200 MB for the
     5,000 cases of a campaign; of a mean the acceleration is known in closed form.
     """
-    x = _column("values", values, None)
+    x = _column("values", values)
     if resamples < 100:
         raise SmlabError.at("bootstrap", "too few resamples", resamples, "at least 100")
     if len(x) < 2:
@@ -197,7 +192,7 @@ def mean_bootstrap(
     return float(low), float(high)
 
 
-def _column(name: str, values: ArrayLike, cases: Sequence[str] | None) -> FloatArray:
+def _column(name: str, values: ArrayLike) -> FloatArray:
     try:
         x = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -206,23 +201,18 @@ def _column(name: str, values: ArrayLike, cases: Sequence[str] | None) -> FloatA
         raise SmlabError.at(name, "wrong shape", x.shape, "one number a case, shape (n,)")
     if len(x) == 0:
         raise SmlabError.at(name, "no cases", expected="at least one")
-    if cases is not None and len(cases) != len(x):
-        raise SmlabError.at(name, "unequal lengths", len(x), f"{len(cases)} values, one for each named case")
-    _refuse(name, x, ~np.isfinite(x), "a finite number", cases)
+    _refuse(name, x, ~np.isfinite(x), "a finite number")
     return x
 
 
-def _refuse(
-    name: str, x: FloatArray, bad: NDArray[np.bool_], expected: str, cases: Sequence[str] | None
-) -> None:
-    """Raise for the first case where ``bad`` holds, naming it, and say how many more there are."""
+def _refuse(name: str, x: FloatArray, bad: NDArray[np.bool_], expected: str) -> None:
+    """Raise for the first case where ``bad`` holds, and say how many more there are."""
     where = np.flatnonzero(bad)
     if len(where) == 0:
         return
     first = int(where[0])
-    label = f"case {first}" if cases is None else f"case {first} ({cases[first]})"
     more = f", and {len(where) - 1} more like it" if len(where) > 1 else ""
-    raise SmlabError.at(f"{name}, {label}", f"unusable value{more}", float(x[first]), expected)
+    raise SmlabError.at(f"{name}, case {first}", f"unusable value{more}", float(x[first]), expected)
 
 
 def _same_length(name: str, x: FloatArray, other: str, y: FloatArray) -> None:

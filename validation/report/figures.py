@@ -28,22 +28,14 @@ from smlab.validation.figure_style import (
     styled,
 )
 
-__all__ = [
-    "HardwareSeries",
-    "error_by_regime",
-    "estimate_against_truth",
-    "hardware_comparison",
-    "mva_against_simulation",
-    "sensitivity",
-    "service_time_grid",
-]
-
 FloatArray = NDArray[np.float64]
 
 MAX_ROWS = 5
 MAX_COLUMNS = 5
 TALLEST = 2.0
 """How much further than the truth a scatter of estimates reaches."""
+LIMIT = 100.0
+"""What no utilization can exceed, in %."""
 MANY_POINTS = 2000
 """Above this many points a scatter is drawn as pixels within the SVG."""
 
@@ -56,48 +48,30 @@ def service_time_grid(
     *,
     c_values: ArrayLike | None = None,
     show: tuple[Sequence[int] | None, Sequence[int] | None] = (None, None),
-    compare: Mapping[str, ArrayLike] | None = None,
-    label: str = "simulated",
 ) -> Figure:
-    """Service time S = T / n over c, small multiples with a row for each n and a column for each e.
+    """Simulated service time S = T / n over c: small multiples, a row for each n, a column for each e.
 
     ``service`` is of shape ``(n, e, c)`` in cycles, NaN where c > n; ``c_values`` default to 0, 1, 2, ... At
     most five rows and columns are shown unless ``show`` names the values of n and of e, and the figure says
-    how many it leaves out. ``compare`` adds other tables of the same shape. All panels share the axis of S,
-    logarithmic where the values differ more than eightfold; those of a row share the axis of c.
+    how many it leaves out. All panels share the axis of S, logarithmic where the values differ more than
+    eightfold; those of a row share the axis of c.
     """
     n_all, e_all, s = floats(n_values), floats(e_values), floats(service)
     c = np.arange(s.shape[2], dtype=np.float64) if c_values is None else floats(c_values)
-    others = {name: floats(values) for name, values in (compare or {}).items()}
-    tables = {label: s, **others}
-    for name, values in tables.items():
-        if values.shape != (len(n_all), len(e_all), len(c)):
-            raise SmlabError.at(f"table {name!r}", "wrong shape", values.shape, "(n, e, c)")
+    if s.shape != (len(n_all), len(e_all), len(c)):
+        raise SmlabError.at("service times", "wrong shape", s.shape, "(n, e, c)")
     rows, columns = _pick(n_all, show[0], MAX_ROWS, "n"), _pick(e_all, show[1], MAX_COLUMNS, "e")
-    shown = np.concatenate([v[np.ix_(rows, columns)].ravel() for v in tables.values()])
+    shown = s[np.ix_(rows, columns)]
     lowest, highest = float(np.nanmin(shown)), float(np.nanmax(shown))
     logarithmic = lowest > 0 and highest > 8 * lowest
-    fig = new_figure(1.0 + 1.28 * len(columns), 0.75 + 1.12 * len(rows) + (0.25 if others else 0.0))
+    fig = new_figure(1.0 + 1.28 * len(columns), 0.75 + 1.12 * len(rows))
     axes = fig.subplots(len(rows), len(columns), sharey=True, sharex="row", squeeze=False)
     for r, i in enumerate(rows):
         for k, j in enumerate(columns):
             ax = axes[r, k]
-            for number, (name, values) in enumerate(tables.items()):
-                drawn = look(number)
-                known = np.isfinite(values[i, j])
-                # the first table is a broad pale line, so that those that agree with it stay visible on it
-                width, alpha = (3.0, 0.45) if others and number == 0 else (1.3, 1.0)
-                ax.plot(
-                    c[known],
-                    values[i, j, known],
-                    color=drawn.colour,
-                    ls=drawn.dash,
-                    lw=width,
-                    alpha=alpha,
-                    marker="o" if np.count_nonzero(known) <= 12 else "",
-                    ms=2.8 if number == 0 else 2.0,
-                    label=name,
-                )
+            known = np.isfinite(s[i, j])
+            marker = "o" if np.count_nonzero(known) <= 12 else ""
+            ax.plot(c[known], s[i, j, known], **look(0).line, lw=1.3, marker=marker, ms=2.8)
             ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
             if logarithmic:
                 log2_axis(ax, powers_of_two(lowest, highest)[::2], "y")
@@ -118,33 +92,21 @@ def service_time_grid(
         axes[0, 0].set_ylim(bottom=0)
     part = ""
     if len(rows) < len(n_all) or len(columns) < len(e_all):
-        few_n, few_e = (
-            f"{len(rows)} of {len(n_all)} values of n",
-            f"{len(columns)} of {len(e_all)} values of e",
-        )
+        few_n = f"{len(rows)} of {len(n_all)} values of n"
+        few_e = f"{len(columns)} of {len(e_all)} values of e"
         part = f"\n({few_n} and {few_e} shown)"
     fig.supxlabel(f"c: compare-and-swap jobs among the n{part}", fontsize=10)
     fig.supylabel("S = T / n (cycles per job)", fontsize=10)
-    if others:
-        handles, names = axes[0, 0].get_legend_handles_labels()
-        fig.legend(handles, names, loc="outside upper left", ncols=3)
     return fig
 
 
 @styled
-def estimate_against_truth(
-    truth: ArrayLike,
-    estimates: Mapping[str, ArrayLike],
-    *,
-    label: str = "utilization",
-    unit: str = "%",
-    limit: float | None = 100.0,
-) -> Figure:
-    """Estimates over the truth, shape ``(cases,)`` each, with y = x and a band of 10 % to either side.
+def estimate_against_truth(truth: ArrayLike, estimates: Mapping[str, ArrayLike]) -> Figure:
+    """Estimated over true utilization in %, shape ``(cases,)`` each, with y = x and a band of 10 % to either
+    side.
 
-    Both axes have one scale. Estimates above ``limit`` (100 % for a utilization, None for none) are ringed
-    and counted. Those beyond `TALLEST` times the greatest truth are drawn at the upper edge, and the axis
-    says how many they are and how high they reach.
+    Both axes have one scale. Estimates above `LIMIT` are ringed and counted. Those beyond `TALLEST` times the
+    greatest truth are drawn at the upper edge, and the axis says how many they are and how high they reach.
     """
     t = floats(truth)
     columns = {name: columns_of(name, t, values)[1] for name, values in estimates.items()}
@@ -161,8 +123,8 @@ def estimate_against_truth(
     above_any = False
     for number, (name, values) in enumerate(columns.items()):
         drawn = look(number)
-        above = values > limit + 1e-9 if limit is not None else np.zeros(len(values), dtype=bool)
-        text = f"{name} ({np.count_nonzero(above)} above {limit:g} {unit})" if above.any() else name
+        above = values > LIMIT + 1e-9
+        text = f"{name} ({np.count_nonzero(above)} above {LIMIT:g} %)" if above.any() else name
         ax.scatter(
             t,
             values,
@@ -177,17 +139,17 @@ def estimate_against_truth(
         )
         ax.scatter(t[above], values[above], s=38, facecolors="none", edgecolors=INK, lw=0.5, clip_on=False)
         above_any |= bool(above.any())
-    if limit is not None and above_any:
-        ax.axhline(limit, color=INK, lw=0.8, ls=(0, (4, 3)))
+    if above_any:
+        ax.axhline(LIMIT, color=INK, lw=0.8, ls=(0, (4, 3)))
     ax.set_xlim(0, right)
     ax.set_ylim(0, top)
     ax.set_aspect("equal")
     ticks = MaxNLocator(6).tick_values(0, top)
     ax.set_xticks([v for v in ticks if v <= right])
     ax.set_yticks([v for v in ticks if v <= top])
-    ax.set_xlabel(f"True {label} ({unit})")
+    ax.set_xlabel("True utilization (%)")
     outside = f"; {beyond} beyond, up to {highest:.0f}" if beyond else ""
-    ax.set_ylabel(f"Estimated {label} ({unit}){outside}")
+    ax.set_ylabel(f"Estimated utilization (%){outside}")
     legend_above(ax, columns=1)
     return fig
 
@@ -196,7 +158,6 @@ def estimate_against_truth(
 def error_by_regime(
     errors: Mapping[str, Mapping[str, ArrayLike]],
     *,
-    label: str = "Absolute error",
     unit: str = "%",
     bounds: Sequence[float] = (5.0, 10.0, 25.0),
 ) -> Figure:
@@ -225,14 +186,7 @@ def error_by_regime(
             e = np.sort(np.abs(floats(values)))
             count = max(count, len(e))
             share = 100 * np.arange(len(e) + 1) / len(e)
-            ax.step(
-                np.r_[0, e, right],
-                np.r_[share, 100],
-                where="post",
-                color=drawn.colour,
-                ls=drawn.dash,
-                label=name,
-            )
+            ax.step(np.r_[0, e, right], np.r_[share, 100], where="post", **drawn.line, label=name)
         ax.set_xscale("symlog", linthresh=1.0, linscale=0.5)
         ax.set_xlim(0, right)
         ax.set_ylim(0, 102)
@@ -242,15 +196,12 @@ def error_by_regime(
         ax.set_title(f"{regime} ({count} cases)", loc="left")
     for ax in axes[panels:]:
         ax.set_visible(False)
-    for ax in axes[
-        max(panels - wide, 0) : panels
-    ]:  # the lowest of each column, with an empty place below or not
+    lowest = max(panels - wide, 0)  # the first that is the lowest of its column, an empty place below or not
+    for ax in axes[lowest:panels]:
         ax.tick_params(labelbottom=True)
-    fig.supxlabel(f"{label} ({unit})", fontsize=10)
+    fig.supxlabel(f"Absolute error ({unit})", fontsize=10)
     fig.supylabel("Cases with at most that error (%)", fontsize=10)
-    handles = [
-        Line2D([], [], color=look(i).colour, ls=look(i).dash, label=name) for i, name in enumerate(predictors)
-    ]
+    handles = [Line2D([], [], **look(i).line, label=name) for i, name in enumerate(predictors)]
     fig.legend(handles=handles, loc="outside upper left", ncols=2)
     return fig
 
@@ -260,8 +211,6 @@ def sensitivity(
     latency_cycles: ArrayLike,
     service: Mapping[str, ArrayLike],
     *,
-    parameter: str = "Pipeline latency (cycles), assumed",
-    quantity: str = "S (cycles per job)",
     adopted: float | None = None,
     source: str = "adopted",
 ) -> Figure:
@@ -278,7 +227,7 @@ def sensitivity(
     for number, (name, values) in enumerate(service.items()):
         drawn = look(number)
         _, y = columns_of(name, x, values)
-        ax.plot(x, y, color=drawn.colour, ls=drawn.dash, marker=drawn.marker, ms=3.5)
+        ax.plot(x, y, **drawn.marked_line, ms=3.5)
         largest = f" (range\u00a0{100 * (np.max(y) / np.min(y) - 1):.0f}\u00a0%)" if np.min(y) > 0 else ""
         ends.append((float(y[-1]), f"{name}{largest}", drawn.colour))
     ax.set_ylim(bottom=0)
@@ -294,8 +243,8 @@ def sensitivity(
             va="bottom",
             fontsize=9,
         )
-    ax.set_xlabel(parameter)
-    ax.set_ylabel(quantity)
+    ax.set_xlabel("Pipeline latency (cycles), assumed")
+    ax.set_ylabel("S (cycles per job)")
     fig.draw_without_rendering()
     label_ends(ax, ends)
     return fig
@@ -308,21 +257,15 @@ def mva_against_simulation(
     simulated: Mapping[str, ArrayLike],
     low: Mapping[str, ArrayLike],
     high: Mapping[str, ArrayLike],
-    *,
-    labels: Mapping[str, str] | None = None,
 ) -> Figure:
     """Quantities over the population: exact mean value analysis as lines, simulation as points with
     intervals.
 
-    The keys of the four mappings are the quantities, one panel each, in the order of ``mva``: usually
-    ``throughput`` and ``queue_length``. ``labels`` gives the label of an axis with its unit.
+    The keys of the four mappings are the quantities, one panel each, in the order of ``mva``: ``throughput``
+    and ``queue_length``.
     """
     x = floats(customers)
-    names = {
-        "throughput": "Throughput (jobs per cycle)",
-        "queue_length": "Mean queue length (jobs)",
-        **(labels or {}),
-    }
+    names = {"throughput": "Throughput (jobs per cycle)", "queue_length": "Mean queue length (jobs)"}
     fig = new_figure(4.8 if len(mva) < 2 else 7.2, 3.4)
     axes = fig.subplots(1, len(mva), squeeze=False)[0]
     for ax, (quantity, expected) in zip(axes, mva.items(), strict=True):
@@ -380,8 +323,7 @@ class HardwareSeries:
     """One GPU and operation: published points, and what was simulated for them.
 
     ``lanes``, ``published``, ``low``, ``high`` and ``simulated`` are of shape ``(points,)``; ``fitted`` says
-    which points took part in a fit. ``line_lanes`` and ``line_cycles`` may give the simulated line at more
-    lanes than those.
+    which points took part in a fit.
     """
 
     label: str
@@ -391,8 +333,6 @@ class HardwareSeries:
     high: ArrayLike
     simulated: ArrayLike
     fitted: ArrayLike | None = None
-    line_lanes: ArrayLike | None = None
-    line_cycles: ArrayLike | None = None
 
 
 @styled
@@ -419,11 +359,7 @@ def hardware_comparison(
         if one.fitted is not None:
             fitted |= np.asarray(one.fitted, dtype=bool)
         any_fitted |= bool(fitted.any())
-        if one.line_lanes is None or one.line_cycles is None:
-            line = lanes, simulated
-        else:
-            line = floats(one.line_lanes), floats(one.line_cycles)
-        top.plot(*line, color=drawn.colour, ls=drawn.dash)
+        top.plot(lanes, simulated, **drawn.line)
         bars = np.maximum(np.vstack([published - low, high - published]), 0.0)
         error = 100 * (simulated / published - 1)
         for which, face in ((fitted, "white"), (~fitted, drawn.colour)):
@@ -432,25 +368,17 @@ def hardware_comparison(
                 lanes[which], published[which], yerr=bars[:, which], capsize=2.5, elinewidth=1, **point
             )
             bottom.plot(lanes[which], error[which], **point)
-        bottom.plot(lanes, error, color=drawn.colour, lw=0.9, ls=drawn.dash)
-        ends.append((float(line[1][-1]), one.label, drawn.colour))
+        bottom.plot(lanes, error, **drawn.line, lw=0.9)
+        ends.append((float(simulated[-1]), one.label, drawn.colour))
         all_lanes.append(lanes)
         all_cycles += [published, simulated]
     lanes, published = columns_of(series[0].label, series[0].lanes, series[0].published)
     for number, (name, (x, y)) in enumerate((predictors or {}).items(), start=len(series)):
         drawn = look(number)
         px, py = columns_of(name, x, y)
-        top.plot(px, py, color=drawn.colour, ls=drawn.dash, marker=drawn.marker, ms=3.5)
+        top.plot(px, py, **drawn.marked_line, ms=3.5)
         common, at, of = np.intersect1d(lanes, px, return_indices=True)
-        bottom.plot(
-            common,
-            100 * (py[of] / published[at] - 1),
-            color=drawn.colour,
-            ls=drawn.dash,
-            lw=0.9,
-            marker=drawn.marker,
-            ms=3.5,
-        )
+        bottom.plot(common, 100 * (py[of] / published[at] - 1), **drawn.marked_line, lw=0.9, ms=3.5)
         ends.append((float(py[-1]), name, drawn.colour))
         all_cycles.append(py)
     ticks = np.unique(np.concatenate(all_lanes))

@@ -211,12 +211,12 @@ def _print(result: TuningResult, options: TuneSpaceOptions) -> None:
     same = same_everywhere([space.label(n) for members in found.groups.values() for n in members])
     lines = [*_verdict(result, same), *_rest(result)]
     for line in lines:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, markup=False)
     if result.ranking:
         out.print(_table(result, same, options, sum(-(-len(line) // out.width) for line in lines)))
     if options.details:
         for line in _details(result, same):
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, markup=False)
 
 
 def _varying(label: str, same: set[str]) -> str:
@@ -300,7 +300,8 @@ def _rest(result: TuningResult) -> list[str]:
     if len(result.ranking) > 1:
         first, some = result.losses
         lines.append(
-            f"on a card the first loses {_behind(first)}, the best of {some.measured} {_behind(some)}"
+            f"on a card number 1 is {_behind(first)} slower than the best; the fastest of the first "
+            f"{some.measured}, {_behind(some)}"
         )
     if result.failed:
         lines.append("without a time: " + ", ".join(f"{len(f.numbers):,} {f.reason}" for f in result.failed))
@@ -313,7 +314,7 @@ def _rest(result: TuningResult) -> list[str]:
 
 
 def _behind(loss: ExpectedLoss) -> str:
-    return f"{100 * loss.mean:.0f} % (up to {100 * loss.high:.0f})"
+    return f"{100 * loss.mean:.0f} % (up to {100 * loss.high:.0f} %)"
 
 
 def _details(result: TuningResult, same: set[str]) -> list[str]:

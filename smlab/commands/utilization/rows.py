@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -364,23 +364,17 @@ class LaunchRow:
 
     def as_json(self) -> dict[str, Any]:
         """What a comparison tells of it."""
-        names = [
-            "kernel",
-            "launch",
-            "occupied",
-            "saturation",
-            "utilization",
-            "low",
-            "high",
-            "elapsed_cycles",
-            "verdict",
-        ]
-        return {name: getattr(self, name) for name in names}
+        busy = ("occupied", "saturation", "utilization", "low", "high", "elapsed_cycles")
+        return {name: getattr(self, name) for name in ("kernel", "launch", *busy, "verdict")}
 
 
 def _told(row: KernelRow | LaunchRow, where: str) -> str:
     busy = percent_range(row.low, row.high)
     return f"<{readable_name(row.kernel)}, launch {row.launch}{where}: {row.verdict}, busy {busy} %>"
+
+
+MEANS: Final = ("occupied", "saturation", "utilization", "low", "high", "warps", "e", "service_cycles")
+"""What of a launch is the mean of its SMs, beside the estimate as published."""
 
 
 def launches(rows: Iterable[KernelRow]) -> list[LaunchRow]:
@@ -408,15 +402,7 @@ def _launch_of(members: list[KernelRow]) -> LaunchRow:
         kernel=first.kernel,
         launch=first.launch,
         sms=0 if first.sm is None else len(members),
-        occupied=mean("occupied"),
-        saturation=mean("saturation"),
-        utilization=mean("utilization"),
-        low=mean("low"),
-        high=mean("high"),
         elapsed_cycles=max(row.elapsed_cycles for row in members),
-        warps=mean("warps"),
-        e=mean("e"),
-        service_cycles=mean("service_cycles"),
         utilization_occupancy=mean("utilization_occupancy"),
         verdict=verdict,
         agreeing=len(agreeing),
@@ -424,6 +410,7 @@ def _launch_of(members: list[KernelRow]) -> LaunchRow:
         gain=busiest.gain,
         alternatives=busiest.alternatives,
         why=busiest.why,
+        **{name: mean(name) for name in MEANS},
     )
 
 

@@ -10,7 +10,7 @@ from smlab.models.advisor.track_record import as_made_by_others, record_of, trac
 from smlab.validation.campaigns.advisor import section as advisor
 from smlab.validation.campaigns.advisor.__main__ import _records
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED
-from smlab.validation.campaigns.advisor.held_out_kernels import ROUNDS
+from smlab.validation.campaigns.advisor.kernels import ROUNDS
 from smlab.validation.campaigns.advisor.pairs import (
     DEVELOPED,
     PAIRS,

@@ -94,13 +94,6 @@ def test_refusals_name_the_case(predicted, truth, says):
         error_table(predicted, truth)
 
 
-def test_refusals_use_the_names_of_the_cases():
-    with pytest.raises(SmlabError, match=r"case 1 \(lanes=32\)"):
-        error_table([1, 1], [1, 0], cases=["lanes=1", "lanes=32"])
-    with pytest.raises(SmlabError, match="named case"):
-        error_table([1, 1], [1, 1], cases=["only one"])
-
-
 def test_an_unusable_baseline_is_refused():
     with pytest.raises(SmlabError, match="baseline"):
         error_table([1, 1], [1, 1], baseline=[1])

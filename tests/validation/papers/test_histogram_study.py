@@ -22,7 +22,7 @@ from smlab.sim.counters import counter_table
 from smlab.sim.workloads.histogram import CountingOptions, histogram_of_image
 from smlab.validation.checks import Plan, case
 from smlab.validation.papers.histogram import study
-from smlab.validation.papers.histogram.facts import MUST_HOLD, Judge, Statement, facts, on_random_bytes, shape
+from smlab.validation.papers.histogram.facts import MUST_HOLD, Judge, facts, on_random_bytes, shape
 from smlab.validation.papers.histogram.files import document, figures, write_case
 from smlab.validation.papers.histogram.images import PAPERS, image
 from smlab.validation.papers.histogram.study import (
@@ -251,13 +251,13 @@ def test_facts_turn_with_the_points(points: list[CasePoint]) -> None:
 
 def test_judging_is_by_the_share_of_points_in_the_range() -> None:
     judge = Judge("x.")
-    for values, verdict in (([1, 2], "holds"), ([1, 9], "holds in part"), ([8, 9], "does not hold")):
-        judge.say(Statement("f", "c", "s", "u", low=1, high=2), values)
-        assert judge.found["x.f"].verdict == verdict
-    judge.say(Statement("g", "c", "s", "u", low=1, high=2), [])
-    assert "x.g" not in judge.found
-    judge.say(Statement("h", "c", "s", "u", low=1), [float("nan")])
-    assert judge.found["x.h"].verdict == "does not hold"
+    for values, verdict in (([0.9, 1.1], "holds"), ([1, 9], "holds in part"), ([8, 9], "does not hold")):
+        judge.say("same-n", values)  # 0.9 to 1.1
+        assert judge.found["x.same-n"].verdict == verdict
+    judge.say("popc-near-50", [])
+    assert "x.popc-near-50" not in judge.found
+    judge.say("solid-saturates", [float("nan")])  # at least 95
+    assert judge.found["x.solid-saturates"].verdict == "does not hold"
 
 
 def test_the_readings_of_e_are_what_bytes_in_banks_give() -> None:

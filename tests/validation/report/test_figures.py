@@ -25,7 +25,7 @@ RNG = np.random.default_rng(np.random.SeedSequence(3))
 TRUE = RNG.random(2500)
 FIGURES = {
     "grid": lambda: figs.service_time_grid(N, E, TABLE),
-    "grid-of-two": lambda: figs.service_time_grid(N, E, TABLE, show=([1, 8], [1]), compare={"model": TABLE}),
+    "grid-of-two": lambda: figs.service_time_grid(N, E, TABLE, show=([1, 8], [1])),
     "grid-flat": lambda: figs.service_time_grid([4], [1], np.full((1, 1, 5), 2.0), c_values=np.arange(5)),
     "hardware": lambda: figs.hardware_comparison([SERIES]),
     "hardware-others": lambda: figs.hardware_comparison(
@@ -33,9 +33,6 @@ FIGURES = {
         predictors={"distinct words only (Accel-Sim's rule)": (LANES, np.full(6, 3.1))},
     ),
     "scatter": lambda: figs.estimate_against_truth(100 * TRUE, {"a": 90 * TRUE, "b": 300 * TRUE}),
-    "scatter-no-limit": lambda: figs.estimate_against_truth(
-        [1, 2], {"a": [1, 2]}, label="time", unit="s", limit=None
-    ),
     "errors": lambda: figs.error_by_regime(
         {"low": {"a": TRUE, "b": 50 * TRUE}, "high": {"b": [0.0, 3000.0]}}
     ),

@@ -33,8 +33,13 @@ from smlab.validation.campaigns.advisor import (
     tried_changes,
 )
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED, generated
-from smlab.validation.campaigns.advisor.held_out_kernels import LATER_ROUNDS, ROUNDS
-from smlab.validation.campaigns.advisor.kernels import KERNELS, StudyKernel, study_gpu
+from smlab.validation.campaigns.advisor.kernels import (
+    KERNELS,
+    LATER_ROUNDS,
+    ROUNDS,
+    StudyKernel,
+    study_gpu,
+)
 from smlab.validation.campaigns.advisor.section import rounded
 from smlab.validation.work.encoding import decode, encode
 from smlab.validation.work.store import Entry, Store

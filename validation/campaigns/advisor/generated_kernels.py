@@ -1,6 +1,6 @@
 """Kernels made by chance, on which blame is judged: nobody chose what is in them.
 
-Nine families in the manner of the rounds of `held_out_kernels` (tables that all threads read, arrays in
+Nine families in the manner of the rounds of `kernels.toml` (tables that all threads read, arrays in
 local memory, stencils, templates, rows, counters in shared memory, gathers, mixtures), each with its
 numbers drawn: loads of a burst, steps, unrolling, launch. The same seed gives the same kernel. Rules are
 chosen on `SHAPED` and judged on `JUDGED`.

@@ -19,8 +19,7 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.validation.campaigns.advisor.held_out_kernels import ROUNDS
-from smlab.validation.campaigns.advisor.kernels import KERNELS, Change, StudyKernel
+from smlab.validation.campaigns.advisor.kernels import KERNELS, ROUNDS, Change, StudyKernel
 from smlab.validation.campaigns.advisor.pairs import ALL, RULES, PairAnswer, answer_of, command
 from smlab.validation.campaigns.advisor.simulate import SMS
 
@@ -48,7 +47,7 @@ def drawn() -> list[StudyKernel]:
 def _alone(change: Change) -> bool:
     """Whether a change is one of the text or of the launch, for the same work."""
     launch = change.blocks is not None or change.threads is not None
-    return change.m is None and not (launch and change.defines)
+    return not (launch and change.defines)
 
 
 def judge_one(kernel: StudyKernel, _: Gpu) -> list[PairAnswer]:

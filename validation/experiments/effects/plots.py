@@ -129,15 +129,7 @@ def interactions(
         x = level_axis(ax, across, across.levels)
         for k, level in enumerate(lines.levels):
             drawn = look(k)
-            ax.plot(
-                x,
-                means[:, k],
-                color=drawn.colour,
-                ls=drawn.dash,
-                marker=drawn.marker,
-                ms=4,
-                label=show_level(level),
-            )
+            ax.plot(x, means[:, k], **drawn.marked_line, ms=4, label=show_level(level))
             if np.isfinite(low[:, k]).all():
                 ax.fill_between(x, low[:, k], high[:, k], color=drawn.colour, alpha=0.18, lw=0)
         ax.legend(

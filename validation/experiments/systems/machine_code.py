@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.hw_bench.gpu.tables import guess_at
 from smlab.hw_bench.inputs import read_bytes
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.opcodes import KINDS, kind_of
@@ -81,10 +82,8 @@ class MachineKernel:
             if known is not None:
                 own = self.gpu[known.name].value if self.gpu.has(known.name) else None
                 return Key(name, (known.type,), own if fixed is None else fixed)
-            guess = nearest(name.removeprefix(PREFIX), KEYS_BY_NAME)
-            raise SmlabError.at(
-                where, "unknown key of a GPU", name, f"perhaps {PREFIX}{guess}" if guess else None
-            )
+            expected = guess_at(name.removeprefix(PREFIX), KEYS_BY_NAME, PREFIX)
+            raise SmlabError.at(where, "unknown key of a GPU", name, expected)
         raise SmlabError.at(
             where, "a kernel has no such key", name, "define.NAME, gpu.KEY, one of " + ", ".join(LAUNCH)
         )

@@ -19,6 +19,7 @@ from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.hw_bench.gpu.tables import guess_at
 from smlab.hw_bench.inputs import load_toml
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.models.utilization.closed_estimator import estimate_closed
@@ -135,8 +136,7 @@ class Simulator:
         if name.startswith(PREFIX):
             known = KEYS_BY_NAME.get(name.removeprefix(PREFIX))
             if known is None:
-                guess = nearest(name.removeprefix(PREFIX), KEYS_BY_NAME)
-                expected = f"perhaps {PREFIX}{guess}" if guess else None
+                expected = guess_at(name.removeprefix(PREFIX), KEYS_BY_NAME, PREFIX)
                 raise SmlabError.at(where, "unknown key of a GPU", name, expected)
             own = self.gpu[known.name].value if self.gpu.has(known.name) else None
             return Key(name, (known.type,), own if fixed is None else fixed)

@@ -51,9 +51,7 @@ def _lines(ax: Axes, points: Sequence[CasePoint], threads: Sequence[int], field:
         ax.plot(
             [p.pixels for p in own],
             [scale * getattr(p, field) for p in own],
-            color=drawn.colour,
-            ls=drawn.dash,
-            marker=drawn.marker,
+            **drawn.marked_line,
             ms=2.8,
             lw=1.2,
             label=f"{count:,}",
