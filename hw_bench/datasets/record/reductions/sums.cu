@@ -91,9 +91,9 @@ extern "C" __global__ void unrolled(const VALUE *values, VALUE *sums, int)
 }
 
 // Step 6: 1,024 blocks, so that a thread adds 128 values.
-extern "C" __global__ void many_loads(const float *values, float *sums, int)
+extern "C" __global__ void many_loads(const VALUE *values, VALUE *sums, int)
 {
-    __shared__ float part[THREADS];
+    __shared__ VALUE part[THREADS];
     unsigned int thread = threadIdx.x, at = blockIdx.x * (THREADS * 128) + thread;
     part[thread] = 0;
 #pragma unroll
