@@ -177,6 +177,7 @@ class Machine:
     front_cycles: int
     address_ticks: int
     request_interval_cycles: int
+    constant_interval_cycles: int
     shared_pass_ticks: int
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
@@ -294,6 +295,8 @@ class Machine:
         stage = self.stage_ticks(cls)
         if cls.unit is Unit.ATOMIC:
             return RequestTicks(self.atomic_address_ticks, stage)
+        if cls.operation == "constant":
+            return RequestTicks(0, stage)
         if cls.operation == "match":
             each = self.match_value_ticks + (registers - 1) * self.match_pass_ticks
             return RequestTicks(self.address_ticks, stage, each // registers)
@@ -512,6 +515,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         front_cycles=gpu.integer("mio.front_cycles"),
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
+        constant_interval_cycles=gpu.integer("constant.interval_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),

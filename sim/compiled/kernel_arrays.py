@@ -115,7 +115,7 @@ class Code:
                 packet_ticks=operation.request.packet,
                 word_ticks=operation.request.word,
                 cas=cls.operation == "cas",
-                store=cls.operation == "store",
+                store={"store": layout.STORE, "constant": layout.CONSTANT}.get(cls.operation, layout.LOAD),
             )
         if cls.unit is Unit.ATOMIC:
             self._check_interval(operation)
@@ -473,6 +473,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "lg_resource": resources.get(Reason.LG_THROTTLE, -1) + 1,
         "front": machine.front_cycles,
         "request_interval": machine.request_interval_cycles,
+        "constant_interval": machine.constant_interval_cycles,
         "atomic_entries": machine.atomic_queue_entries,
         "round_gap": machine.atomic_round_gap_cycles,
         "barrier_interval": machine.barrier_interval_cycles,

@@ -33,6 +33,7 @@ from smlab.sim.compiled.layout import (
     ATOMIC,
     ATOMICS,
     BULK,
+    CONSTANT,
     EXCHANGE,
     GLOBAL,
     LG_THROTTLE,
@@ -40,6 +41,7 @@ from smlab.sim.compiled.layout import (
     MIO_THROTTLE,
     NEVER,
     NOT_SELECTED,
+    ON_CONSTANTS,
     ON_GLOBAL,
     ON_SHARED,
     REDUCE,
@@ -193,11 +195,13 @@ def next_request(st: State, i: int, s: int, now: int) -> None:
     job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
     op = op_at(st, job.op)
     scheduler.ready = max(job.issue + st.front, scheduler.free_at)
-    scheduler.atomic_first = 0
+    scheduler.first_for = 0
     if op.unit == ATOMIC:
-        scheduler.atomic_first = ON_SHARED
+        scheduler.first_for = ON_SHARED
     elif op.store == REDUCE:
-        scheduler.atomic_first = ON_GLOBAL
+        scheduler.first_for = ON_GLOBAL
+    elif op.store == CONSTANT:
+        scheduler.first_for = ON_CONSTANTS
     if op.read_watched != 0:
         resolve_read(st, i, job.warp, op.read_target, max(now + 1, scheduler.ready + op.read_offset))
 
@@ -206,11 +210,13 @@ def next_request(st: State, i: int, s: int, now: int) -> None:
 def possible(st: State, i: int, s: int) -> Word:
     """From when on the arbiter can take the first request of sub-core ``s``; NEVER if there is none."""
     k = i * st.schedulers + s
-    scheduler = scheduler_at(st, k)
-    cycle = max(scheduler.ready, sm_at(st, i).stage_free)
-    if scheduler.atomic_first == ON_GLOBAL:
-        cycle = max(cycle, returning_at(st, i * st.atomics_in_flight + sm_at(st, i).return_place).value)
-    elif scheduler.atomic_first != 0:
+    scheduler, sm = scheduler_at(st, k), sm_at(st, i)
+    if scheduler.first_for == ON_CONSTANTS:
+        return max(scheduler.ready, max(sm.constant_free, sm.arbiter_free))
+    cycle = max(scheduler.ready, max(sm.stage_free, sm.arbiter_free))
+    if scheduler.first_for == ON_GLOBAL:
+        cycle = max(cycle, returning_at(st, i * st.atomics_in_flight + sm.return_place).value)
+    elif scheduler.first_for != 0:
         number = i * st.servers + s % st.servers
         cycle = max(cycle, ring_at(st, number * st.atomic_entries + server_at(st, number).place).value)
     return cycle
@@ -248,7 +254,11 @@ def take(st: State, i: int, s: int, now: int) -> None:
     wavefronts = ticks >> TICK_BITS
     sm.stage_carry = ticks & FRACTION
     sm.stage_occupied += wavefronts
-    sm.stage_free = now + max(st.request_interval, wavefronts)
+    sm.arbiter_free = now + 1
+    if op.store == CONSTANT:
+        sm.constant_free = now + st.constant_interval
+    else:
+        sm.stage_free = now + max(st.request_interval, wavefronts)
     if sm.products_end > now and unit != EXCHANGE:
         take_banks(st, i, wavefronts, now)
     start, end = now, now + max(1, wavefronts)
@@ -291,7 +301,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         serve_l1(st, i, access, now, completion)
     else:
         resolve(st, i, w, op.target if op.watched != 0 else -1, row, completion)
-    scheduler.ready, scheduler.atomic_first = NEVER, 0
+    scheduler.ready, scheduler.first_for = NEVER, 0
     if scheduler.queued != 0:
         next_request(st, i, s, now)
 
@@ -327,7 +337,7 @@ def place_is_back(st: State, i: int) -> None:
     """SM ``i`` knows when one more place for atomics on global memory is free, for which its first requests
     may wait."""
     for s in range(st.schedulers):
-        if scheduler_at(st, i * st.schedulers + s).atomic_first == ON_GLOBAL:
+        if scheduler_at(st, i * st.schedulers + s).first_for == ON_GLOBAL:
             sm_at(st, i).next_serve = min(sm_at(st, i).next_serve, possible(st, i, s))
 
 

@@ -54,7 +54,9 @@ class MemoryPath:
         self.machine = machine
         self.subcores = [Subcore(i) for i in range(machine.schedulers)]
         self.last = machine.schedulers - 1  # the sub-core whose request was taken last
-        self.free_at = 0  # from when on the arbiter can take a request
+        self.arbiter_free_at = 0  # from when on the arbiter can take a request
+        self.free_at = 0  # one for the data stage
+        self.constant_free_at = 0  # a constant load
         self.calls: set[int] = set()  # the cycles to come in which the arbiter looks
         self.stage = WholeCycles()
         self.stage_cycles = 0  # the data stage's occupied time
@@ -84,12 +86,14 @@ class MemoryPath:
 
     def _possible(self, own: Subcore) -> int:
         """From when on the first request of a sub-core can be taken."""
-        room = 0
-        if own.jobs[0].operation.cls.unit is Unit.ATOMIC:
+        room, free_at = 0, self.free_at
+        if own.jobs[0].operation.cls.operation == "constant":
+            free_at = self.constant_free_at
+        elif own.jobs[0].operation.cls.unit is Unit.ATOMIC:
             room = self.atomic.pipe_of(own.index).room_at()
         elif own.jobs[0].operation.cls.operation in ATOMICS:
             room = self.l1.room_at()
-        return max(own.ready, room, self.free_at)
+        return max(own.ready, room, free_at, self.arbiter_free_at)
 
     def _call_arbiter(self, own: Subcore) -> None:
         now = self.clock.now
@@ -125,7 +129,11 @@ class MemoryPath:
         self.stage_cycles += wavefronts
         if unit is not Unit.EXCHANGE:
             self.sm.banks_taken(wavefronts)
-        self.free_at = now + max(m.request_interval_cycles, wavefronts)
+        self.arbiter_free_at = now + 1
+        if job.operation.cls.operation == "constant":
+            self.constant_free_at = now + m.constant_interval_cycles
+        else:
+            self.free_at = now + max(m.request_interval_cycles, wavefronts)
         if unit is Unit.ATOMIC:
             self.atomic_occupied_cycles += self.atomic.pipe_of(own.index).serve(job, now)
             self.complete_after(job, job.end + job.operation.tail_cycles - now)

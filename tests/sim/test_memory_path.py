@@ -99,6 +99,24 @@ def global_op(op: str) -> bool:
     return op in ("global-load", "async-copy")
 
 
+@pytest.mark.parametrize(
+    ("body", "cycles"),
+    [
+        (("shared-load",), 2),  # one request in two cycles
+        (("constant-load",), 2),  # one constant load in two cycles
+        (("shared-load", "constant-load"), 2),  # both side by side
+    ],
+)
+def test_constant_loads_leave_the_data_path_to_others(body: tuple[str, ...], cycles: int) -> None:
+    """Four sub-cores, 16 warps: the time of a round of loads by each warp, on an A6000."""
+    rounds, warps = 40, 16
+    loop = Loop(rounds, tuple(Instruction(op) for op in body))
+    trace = run(load_gpu("a6000"), loop, warps=warps).issues
+    assert trace is not None
+    half = int(trace.cycle.max() - np.sort(trace.cycle)[len(trace.cycle) // 2])
+    assert half / (rounds * warps / 2) == pytest.approx(cycles, rel=0.1)
+
+
 @pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
 def test_a_barrier_takes_longer_the_more_warps_it_has(warps: int) -> None:
     """21 + 2 cycles a warp on an A100 (Burtchell and Burtscher, 2024)."""

@@ -72,6 +72,7 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "shared.store_read_cycles": st.integers(1, 20),
         "l1.load_read_cycles": st.integers(1, 16),
         "constant.latency_cycles": st.integers(10, 40),
+        "constant.interval_cycles": st.integers(1, 4),
         "shared.interval_cycles_per_pass": _TENTHS,
         "shared.pass_latency_cycles": _TENTHS,
         "shared.load_latency_cycles": st.integers(10, 30),

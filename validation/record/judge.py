@@ -19,6 +19,7 @@ import numpy as np
 from scipy import stats
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.record.run import SEEN, ClockRange, SimulatedRow
 
 STORED: Final = Path(__file__).with_name("record.json")
@@ -95,11 +96,12 @@ class ErrorModel:
 
 @dataclass(frozen=True)
 class SetLogs:
-    """The logarithms of simulated over measured of a set's kernels, and what the clock may explain of their
-    mean."""
+    """The logarithms of simulated over measured of a set's kernels, what the clock may explain of their
+    mean, and the architecture of the set's card."""
 
     logs: Sequence[float]
     clock: ClockRange = SEEN
+    architecture: str = ""
 
     @property
     def unexplained(self) -> float:
@@ -114,19 +116,24 @@ class SetLogs:
         return np.abs(logs - logs.mean()) * math.sqrt(len(logs) / max(len(logs) - 1, 1))
 
 
-def error_model(sets: Sequence[SetLogs]) -> ErrorModel | None:
-    """From some sets; None for fewer than `LEAST_SETS`."""
+def error_model(sets: Sequence[SetLogs], architecture: str | None = None) -> ErrorModel | None:
+    """From some sets, for a kernel on a card of ``architecture``; None for fewer than `LEAST_SETS`. Sets of
+    that architecture tell the deviation within a set, if there are so many of them; else all sets do."""
     if len(sets) < LEAST_SETS:
         return None
     left = [one.unexplained for one in sets]
+    alike = [one for one in sets if one.architecture == architecture]
+    deviation = _deviation(alike if len(alike) >= LEAST_SETS else sets)
+    return ErrorModel(float(np.mean(left)), float(np.std(left, ddof=1)), deviation, len(sets))
+
+
+def _deviation(sets: Sequence[SetLogs]) -> float:
+    """What nine of ten kernels keep. Each set counts alike, however many kernels of it were drawn."""
     deviations = np.concatenate([one.deviations for one in sets])
-    # Each set counts alike, however many kernels of it were drawn.
     weights = np.concatenate([np.full(len(one.logs), 1 / len(one.logs)) for one in sets])
     order = np.argsort(deviations)
     at = int(np.searchsorted(np.cumsum(weights[order]), LEVEL * len(sets) * (1 - 1e-12)))
-    return ErrorModel(
-        float(np.mean(left)), float(np.std(left, ddof=1)), float(deviations[order][at]), len(sets)
-    )
+    return float(deviations[order][at])
 
 
 def judge(
@@ -138,10 +145,13 @@ def judge(
         mine = [row for row in rows if row.set == described[0]]
         if mine:
             known.append((described, mine, np.log([row.ratio for row in mine])))
-    parts = [SetLogs(tuple(logs.tolist()), mine[0].clock) for _, mine, logs in known]
+    parts = [
+        SetLogs(tuple(logs.tolist()), mine[0].clock, load_gpu(described[2]).architecture)
+        for described, mine, logs in known
+    ]
     errors = []
     for at, ((name, title, gpu, kind), mine, logs) in enumerate(known):
-        model = error_model([part for n, part in enumerate(parts) if n != at])
+        model = error_model([part for n, part in enumerate(parts) if n != at], parts[at].architecture)
         measured = np.array([row.measured_s for row in mine])
         held, half = _held(model, mine)
         errors.append(
@@ -210,6 +220,7 @@ def stored_errors(path: Path = STORED) -> list[SetError]:
         raise SmlabError(f"{path}: not a judged record ({error}); make it again with {MADE_BY}") from error
 
 
-def model_of(errors: Sequence[SetError]) -> ErrorModel | None:
-    """What judged sets say of a new kernel."""
-    return error_model([SetLogs(e.logs, e.clock) for e in errors])
+def model_of(errors: Sequence[SetError], architecture: str | None = None) -> ErrorModel | None:
+    """What judged sets say of a new kernel on a card of ``architecture``."""
+    sets = [SetLogs(e.logs, e.clock, load_gpu(e.gpu).architecture) for e in errors]
+    return error_model(sets, architecture)

@@ -48,7 +48,7 @@ class RealTime:
             + sum(weight * log**2 for weight, log in logs)
         )
         errors = stored_errors()
-        model = model_of(errors)
+        model = model_of(errors, gpu.architecture)
         low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))
         return cls(
             seconds=seconds,

@@ -156,7 +156,7 @@ def _read(space: str | Path, gpu: Gpu, more: Any) -> TuningSpace:
 
 
 def _real(rows: tuple[RankedTime, ...], gpu: Gpu) -> tuple[float, float] | None:
-    model = model_of(stored_errors())
+    model = model_of(stored_errors(), gpu.architecture)
     if model is None or not rows:
         return None
     best = rows[0]

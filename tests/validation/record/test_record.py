@@ -184,6 +184,19 @@ def test_one_wild_set_in_ten_does_not_widen_all_intervals() -> None:
     assert half.deviation == pytest.approx(0.6, abs=0.02)
 
 
+def test_a_kernel_deviates_as_those_on_cards_of_its_architecture_do() -> None:
+    calm = [SetLogs(np.linspace(-0.05, 0.05, 8), architecture="ampere") for _ in range(3)]
+    wild = [SetLogs(np.linspace(-0.5, 0.5, 8), architecture="ada") for _ in range(3)]
+    models = {name: error_model([*calm, *wild], name) for name in ("ampere", "ada", "volta", None)}
+    found = {name: 0.0 if model is None else model.deviation for name, model in models.items()}
+    assert found["ampere"] < 0.06
+    assert found["ada"] == found["volta"] == found[None] > 0.5
+    # Two sets of an architecture are too few to speak for it.
+    few = error_model([*calm[:2], *wild], "ampere")
+    assert few is not None
+    assert few.deviation > 0.5
+
+
 def test_the_record_that_ships_is_of_the_sets_that_are_there() -> None:
     errors = stored_errors()
     assert [e.name for e in errors] == list(list_sets())

@@ -1,13 +1,16 @@
-// Sums of an array of floats, each block's sum to its own place. Written from the descriptions of two public ladders, which both
+// Sums of an array of VALUEs, each block's sum to its own place. Written from the descriptions of two public ladders, which both
 // follow M. Harris, Optimizing Parallel Reduction in CUDA (2007). A block has 256 threads.
 
 #define THREADS 256
+#ifndef VALUE
+#define VALUE float
+#endif
 
 // Steps 0 and 1: distances double. MODULO asks which threads take part; else they are the first ones, at a distance.
 template <bool MODULO>
-__device__ void doubling(const float *values, float *sums)
+__device__ void doubling(const VALUE *values, VALUE *sums)
 {
-    __shared__ float part[THREADS];
+    __shared__ VALUE part[THREADS];
     unsigned int thread = threadIdx.x;
     part[thread] = values[blockIdx.x * blockDim.x + thread];
     __syncthreads();
@@ -26,11 +29,11 @@ __device__ void doubling(const float *values, float *sums)
         sums[blockIdx.x] = part[0];
 }
 
-extern "C" __global__ void modulo(const float *values, float *sums, int) { doubling<true>(values, sums); }
-extern "C" __global__ void strided(const float *values, float *sums, int) { doubling<false>(values, sums); }
+extern "C" __global__ void modulo(const VALUE *values, VALUE *sums, int) { doubling<true>(values, sums); }
+extern "C" __global__ void strided(const VALUE *values, VALUE *sums, int) { doubling<false>(values, sums); }
 
 // The last 64 values by one warp, which runs in step by itself.
-__device__ void last_warp(volatile float *part, unsigned int thread)
+__device__ void last_warp(volatile VALUE *part, unsigned int thread)
 {
     part[thread] += part[thread + 32];
     part[thread] += part[thread + 16];
@@ -42,9 +45,9 @@ __device__ void last_warp(volatile float *part, unsigned int thread)
 
 // Steps 2 to 4: distances halve. LOADS values are added by each thread first; LAST is where one warp takes over.
 template <int LOADS, unsigned int LAST>
-__device__ void halving(const float *values, float *sums)
+__device__ void halving(const VALUE *values, VALUE *sums)
 {
-    __shared__ float part[THREADS];
+    __shared__ VALUE part[THREADS];
     unsigned int thread = threadIdx.x, at = blockIdx.x * (blockDim.x * LOADS) + thread;
     part[thread] = LOADS == 2 ? values[at] + values[at + blockDim.x] : values[at];
     __syncthreads();
@@ -59,12 +62,12 @@ __device__ void halving(const float *values, float *sums)
         sums[blockIdx.x] = part[0];
 }
 
-extern "C" __global__ void halved(const float *values, float *sums, int) { halving<1, 0>(values, sums); }
-extern "C" __global__ void two_loads(const float *values, float *sums, int) { halving<2, 0>(values, sums); }
-extern "C" __global__ void warp_last(const float *values, float *sums, int) { halving<2, 32>(values, sums); }
+extern "C" __global__ void halved(const VALUE *values, VALUE *sums, int) { halving<1, 0>(values, sums); }
+extern "C" __global__ void two_loads(const VALUE *values, VALUE *sums, int) { halving<2, 0>(values, sums); }
+extern "C" __global__ void warp_last(const VALUE *values, VALUE *sums, int) { halving<2, 32>(values, sums); }
 
 // Steps 5 and 6: all distances written out.
-__device__ void written_out(float *part, unsigned int thread, float *sums)
+__device__ void written_out(VALUE *part, unsigned int thread, VALUE *sums)
 {
     if (thread < 128)
         part[thread] += part[thread + 128];
@@ -78,9 +81,9 @@ __device__ void written_out(float *part, unsigned int thread, float *sums)
         sums[blockIdx.x] = part[0];
 }
 
-extern "C" __global__ void unrolled(const float *values, float *sums, int)
+extern "C" __global__ void unrolled(const VALUE *values, VALUE *sums, int)
 {
-    __shared__ float part[THREADS];
+    __shared__ VALUE part[THREADS];
     unsigned int thread = threadIdx.x, at = blockIdx.x * (THREADS * 2) + thread;
     part[thread] = values[at] + values[at + THREADS];
     __syncthreads();
@@ -88,9 +91,9 @@ extern "C" __global__ void unrolled(const float *values, float *sums, int)
 }
 
 // Step 6: 1,024 blocks, so that a thread adds 128 values.
-extern "C" __global__ void many_loads(const float *values, float *sums, int)
+extern "C" __global__ void many_loads(const VALUE *values, VALUE *sums, int)
 {
-    __shared__ float part[THREADS];
+    __shared__ VALUE part[THREADS];
     unsigned int thread = threadIdx.x, at = blockIdx.x * (THREADS * 128) + thread;
     part[thread] = 0;
 #pragma unroll
