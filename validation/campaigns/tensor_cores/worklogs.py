@@ -37,6 +37,9 @@ LOG2_E: Final = 1.4426950408889634
 BASES: Final = {
     "product": "BM=128 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=1 PAD=0 SWIZZLE=0 LOADS=1 B_PARTS=2 ORDER=0"
     " RELOAD=0 LATE=0 B_ROWS=0 WIDE=0 BFLOAT=0 HALF_SUMS=0",
+    "wmma": "BM=128 BN=128 BK=32 WM=32 WN=32 STAGES=1 COPY=1 PAD=0 A_TURNED=0 B_ROWS=0 AHEAD=0 WAIT_LAST=0 ZIGZAG=0"
+    " GROUP=0 ADD=0 VIA_SHARED=0 HALF_SUMS=1",
+    "turing": "BM=256 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=0 SWIZZLE=0 PLACES=0",
     "attention": "BQ=64 BKV=64 D=128 WARPS=4 SWIZZLE=1 K_PARTS=2 V_PARTS=2 Q_SHARED=0 OVERLAP=0 BATCHED=0"
     " BASE_2=0 BFLOAT=0",
 }
@@ -45,7 +48,8 @@ BASES: Final = {
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a published worklog, and its author's rate. ``clock_mhz`` is None where nobody locked it."""
+    """A step of a published worklog, and its author's rate. ``clock_mhz`` is None where nobody locked it.
+    ``tiles`` are the macros of each tile that the author tried, of which the best counts."""
 
     series: str
     kernel: str
@@ -55,10 +59,15 @@ class Step:
     step: str
     what: str
     sizes: tuple[int, int, int]
-    macros: Mapping[str, int]
+    tiles: tuple[Mapping[str, int], ...]
     tflops: float
     rests: str
     source: str
+
+    @property
+    def macros(self) -> Mapping[str, int]:
+        """Those of the first tile."""
+        return self.tiles[0]
 
     @property
     def description(self) -> Gpu:
@@ -77,12 +86,13 @@ def published(path: Path = PUBLISHED) -> list[Step]:
     steps = []
     for row in rows:
         m, n, k = map(int, row["sizes"].split())
-        macros = f"{BASES[row['kernel']]} {row['macros']}".split()
+        common, *tried = row["macros"].split("|")
+        tiles = [f"{BASES[row['kernel']]} {common} {tile}".split() for tile in tried or [""]]
         steps.append(
             Step(
                 clock_mhz=float(row["clock_mhz"]) if row["clock_mhz"] else None,
                 sizes=(m, n, k),
-                macros={name: int(value) for name, value in (pair.split("=") for pair in macros)},
+                tiles=tuple({n: int(v) for n, v in (pair.split("=") for pair in tile)} for tile in tiles),
                 tflops=float(row["tflops"]),
                 **{name: row[name] for name in texts},
             )
@@ -91,13 +101,15 @@ def published(path: Path = PUBLISHED) -> list[Step]:
 
 
 def execute(
-    step: Step, sizes: tuple[int, int, int], sms: int | str
+    step: Step, sizes: tuple[int, int, int], sms: int | str, tile: int = 0
 ) -> tuple[MachineRun, NDArray[Any], NDArray[Any]]:
-    """The step's kernel on matrices of ``sizes``: the run, what it computed, and what NumPy has of it."""
-    small, arrays = (_product if step.kernel == "product" else _attention)(step.macros, sizes)
+    """The step's kernel with one of its tiles on matrices of ``sizes``: the run, what it computed, and what
+    NumPy has of it."""
+    of_tile = step.tiles[tile]
+    small, arrays = (_attention if step.kernel == "attention" else _product)(of_tile, sizes)
     result, expected, how = small
     source = Path(__file__).with_name(f"worklog_{step.kernel}.cu")
-    gpu, macros = step.description, {name: str(value) for name, value in step.macros.items()}
+    gpu, macros = step.description, {name: str(value) for name, value in of_tile.items()}
     launch = MachineLaunch(
         load_cuda(KernelSource(source, gpu.sm_architecture, defines=macros)).image,
         (how["blocks"], 1, 1),
@@ -107,7 +119,7 @@ def execute(
         check_shared=False,
     )
     done = run_machine_code(launch, gpu, sms=sms, keep=Record.TOTALS)
-    return done, _numbers(result, step.macros), expected
+    return done, _numbers(result, of_tile), expected
 
 
 def rate(step: Step, sizes: tuple[int, int, int], seconds: float) -> float:
@@ -120,13 +132,15 @@ def rate(step: Step, sizes: tuple[int, int, int], seconds: float) -> float:
 def _product(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, list[Any]]:
     m, n, k = sizes
     (a, a_bits), (b, b_bits) = (_random(d, seed, (rows, k)) for seed, rows in enumerate((m, n)))
-    c = np.zeros((m, n), np.float32 if d["WIDE"] else np.uint16)
-    right = np.ascontiguousarray(b_bits.T) if d["B_ROWS"] else b_bits
-    b_tile = d["BK"] * (d["BN"] + d["PAD"]) if d["B_ROWS"] else d["BN"] * (d["BK"] + d["PAD"])
+    c = np.zeros((m, n), np.float32 if d.get("WIDE", not d.get("HALF_SUMS", 1)) else np.uint16)
+    by_rows, pad = d.get("B_ROWS", 1), d.get("PAD", 0)
+    right = np.ascontiguousarray(b_bits.T) if by_rows else b_bits
+    b_tile = d["BK"] * (d["BN"] + pad) if by_rows else d["BN"] * (d["BK"] + pad)
+    a_tile = d["BK"] * (d["BM"] + pad) if d.get("A_TURNED") else d["BM"] * (d["BK"] + pad)
     how = {
         "blocks": m // d["BM"] * (n // d["BN"]),
         "threads": d["BM"] // d["WM"] * (d["BN"] // d["WN"]) * 32,
-        "shared_bytes": 2 * d["STAGES"] * (d["BM"] * (d["BK"] + d["PAD"]) + b_tile),
+        "shared_bytes": 2 * max(d["STAGES"] * (a_tile + b_tile), d.get("VIA_SHARED", 0) * d["BM"] * (d["BN"] + 8)),
     }
     expected = a @ b.T if m * n * k <= 1 << 30 else np.zeros(0)
     return (c, expected, how), [a_bits, right, c, n, k]
@@ -158,22 +172,24 @@ def _random(
 ) -> tuple[NDArray[Any], NDArray[np.uint16]]:
     """Normal numbers that the format has, and their bits."""
     drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    bits = bfloat16(drawn) if d["BFLOAT"] else drawn.astype(np.float16).view(np.uint16)
+    bits = bfloat16(drawn) if d.get("BFLOAT") else drawn.astype(np.float16).view(np.uint16)
     return _numbers(bits, d).astype(np.float32), bits
 
 
 def _numbers(bits: NDArray[Any], d: Mapping[str, int]) -> NDArray[Any]:
     if bits.dtype == np.float32:
         return bits
-    return (bits.astype(np.uint32) << 16).view(np.float32) if d["BFLOAT"] else bits.view(np.float16)
+    return (bits.astype(np.uint32) << 16).view(np.float32) if d.get("BFLOAT") else bits.view(np.float16)
 
 
 def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
-    """Each step beside its author's rate."""
+    """Each step beside its author's rate, and the interval of the sample."""
     found = []
     for step in steps:
-        done, _, _ = execute(step, step.sizes, sms)
+        runs = [execute(step, step.sizes, sms, tile)[0] for tile in range(len(step.tiles))]
+        done = min(runs, key=lambda run: run.seconds)
         simulated = rate(step, step.sizes, done.seconds)
+        low, high = (simulated * done.cycles / c for c in (done.cycles_high, done.cycles_low))
         row: dict[str, Any] = {
             "series": step.series,
             "card": step.card,
@@ -181,8 +197,9 @@ def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
             "step": step.step,
         }
         row |= {"published": step.tflops, "simulated": round(simulated, 1), "rests": step.rests}
+        row |= {"low": round(low, 1), "high": round(high, 1), "tile": runs.index(done)}
         found.append(row | {"ratio": round(simulated / step.tflops, 3)})
-        print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr)
+        print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr, flush=True)
     return found
 
 
