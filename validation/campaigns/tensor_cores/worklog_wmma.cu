@@ -3,12 +3,13 @@
 //   BM BN BK    what a block makes, and how deep a tile is
 //   WM WN       what a warp makes
 //   STAGES      tiles that are on their way or in use
-//   COPY        0: through registers, 16 bytes each; 1: cp.async; 2: element by element
+//   COPY        0: through registers, 16 bytes each; 1: cp.async; 2: element by element; 3: as 0, in a loop whose step the compiler
+//               does not know
 //   PAD         elements behind each row
 //   A_TURNED    1: the tile of a is kept as [k][m], and what is copied is checked against the matrix's edge
 //   B_ROWS      0: b is [n][k]; 1: b is [k][n]
 //   AHEAD       0: all fragments of a depth, then its products; 1: those of the next depth during the products of this one;
-//               2: the same beyond the tile's end (BK is 32 then)
+//               2: the same beyond the tile's end (BK is 32 then, and two tiles are on their way)
 //   WAIT_LAST   1: a tile is waited for after the products of the one before, with one barrier
 //   ZIGZAG      1: every other row of products from right to left
 //   GROUP       rows of blocks that follow each other; 0: a block of b's columns after the other
@@ -111,6 +112,11 @@ __device__ __forceinline__ void fetch(element *to, const element *__restrict__ f
 #else
     constexpr int parts = WIDTH / 8, step = THREADS / parts;
     int row = threadIdx.x / parts, part = threadIdx.x % parts * 8;
+#if COPY == 3
+    for (int n = 0, by = blockDim.x / parts; n < HEIGHT; n += by)
+        *(uint4 *)(to + (row + n) * STRIDE + part) = *(const uint4 *)(from + (row + n) * width + part);
+    return;
+#endif
 #pragma unroll
     for (int n = 0; n < HEIGHT / step; n++) {
         const element *source = from + (row + n * step) * width + part;
@@ -212,15 +218,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     load(left[0], right[0], 0, 0);
     for (int step = 0; step < count; step++) {
-        load(left[1], right[1], step % 2, 1);
+        load(left[1], right[1], step % STAGES, 1);
         multiply_all(left[0], right[0]);
-        __syncthreads();
-        if (step + 2 < count) ask(step + 2, step % 2);
+        if (STAGES == 2) __syncthreads();
+        if (step + 2 < count) ask(step + 2, (step + 2) % STAGES);
         commit();
         if (step + 1 < count) {
             wait<1>();
             __syncthreads();
-            load(left[0], right[0], (step + 1) % 2, 0);
+            load(left[0], right[0], (step + 1) % STAGES, 0);
         }
         multiply_all(left[1], right[1]);
     }
@@ -244,14 +250,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
     };
 #if WAIT_LAST
-    ask(0, 0), commit();
-    wait<0>();
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) ask(s, s), commit();
+    wait<STAGES - 2>();
     __syncthreads();
     for (int step = 0; step < count; step++) {
-        if (step + 1 < count) ask(step + 1, (step + 1) % 2);
-        tile(step % 2);
+        int next = step + STAGES - 1;
+        if (next < count) ask(next, next % STAGES);
+        tile(step % STAGES);
         commit();
-        wait<0>();
+        wait<STAGES - 2>();
         __syncthreads();
     }
 #else
@@ -270,6 +278,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
 #if VIA_SHARED
     constexpr int width = BN + 8;
+    if (AHEAD == 2) __syncthreads();
 #pragma unroll
     for (int i = 0; i < ROWS_M; i++)
 #pragma unroll
