@@ -84,13 +84,22 @@ __device__ __forceinline__ void multiply(word (&c)[SUMS], const word *a, const w
 #endif
 }
 __device__ __forceinline__ void store(number *to, word (&c)[SUMS], int stride) {
+#if VIA_SHARED
+#define SPACE "shared"
+    word at = (word)__cvta_generic_to_shared(to);
+#define PLACE "r"
+#else
+#define SPACE "global"
+    size_t at = __cvta_generic_to_global(to);
+#define PLACE "l"
+#endif
 #if HALF_SUMS
-    asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.f16 [%0], {%1,%2,%3,%4}, %5;"
-                 ::"l"(to), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(stride) : "memory");
+    asm volatile("wmma.store.d.sync.aligned.row.m16n16k16." SPACE ".f16 [%0], {%1,%2,%3,%4}, %5;"
+                 ::PLACE(at), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(stride) : "memory");
 #else
     float(&f)[SUMS] = reinterpret_cast<float(&)[SUMS]>(c);
-    asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.f32 [%0], {%1,%2,%3,%4,%5,%6,%7,%8}, %9;"
-                 ::"l"(to), "f"(f[0]), "f"(f[1]), "f"(f[2]), "f"(f[3]), "f"(f[4]), "f"(f[5]), "f"(f[6]), "f"(f[7]), "r"(stride)
+    asm volatile("wmma.store.d.sync.aligned.row.m16n16k16." SPACE ".f32 [%0], {%1,%2,%3,%4,%5,%6,%7,%8}, %9;"
+                 ::PLACE(at), "f"(f[0]), "f"(f[1]), "f"(f[2]), "f"(f[3]), "f"(f[4]), "f"(f[5]), "f"(f[6]), "f"(f[7]), "r"(stride)
                  : "memory");
 #endif
 }
@@ -98,7 +107,7 @@ __device__ __forceinline__ void store(number *to, word (&c)[SUMS], int stride) {
 __device__ __forceinline__ void add(word (&c)[SUMS], const number *from, int stride) {
     word old[4];
     asm volatile("wmma.load.c.sync.aligned.row.m16n16k16.global.f16 {%0,%1,%2,%3}, [%4], %5;"
-                 : "=r"(old[0]), "=r"(old[1]), "=r"(old[2]), "=r"(old[3]) : "l"(from), "r"(stride) : "memory");
+                 : "=r"(old[0]), "=r"(old[1]), "=r"(old[2]), "=r"(old[3]) : "l"(__cvta_generic_to_global(from)), "r"(stride) : "memory");
     for (int r = 0; r < 4; r++) asm("add.rn.f16x2 %0, %0, %1;" : "+r"(c[r]) : "r"(old[r]));
 }
 #endif

@@ -140,7 +140,8 @@ def _product(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, li
     how = {
         "blocks": m // d["BM"] * (n // d["BN"]),
         "threads": d["BM"] // d["WM"] * (d["BN"] // d["WN"]) * 32,
-        "shared_bytes": 2 * max(d["STAGES"] * (a_tile + b_tile), d.get("VIA_SHARED", 0) * d["BM"] * (d["BN"] + 8)),
+        "shared_bytes": 2
+        * max(d["STAGES"] * (a_tile + b_tile), d.get("VIA_SHARED", 0) * d["BM"] * (d["BN"] + 8)),
     }
     expected = a @ b.T if m * n * k <= 1 << 30 else np.zeros(0)
     return (c, expected, how), [a_bits, right, c, n, k]
