@@ -28,6 +28,9 @@ from smlab.sim.frontends.cuda_c import load_cuda
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
+from smlab.validation.record.judge import TENSOR_CORES, SetError, document
+from smlab.validation.record.judge import judge as judged
+from smlab.validation.record.run import SEEN, ClockRange, SimulatedRow
 from smlab.validation.service_tables import rules_version
 
 PUBLISHED: Final = Path(__file__).with_name("worklogs.csv")
@@ -37,8 +40,8 @@ LOG2_E: Final = 1.4426950408889634
 BASES: Final = {
     "product": "BM=128 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=1 PAD=0 SWIZZLE=0 LOADS=1 B_PARTS=2 ORDER=0"
     " RELOAD=0 LATE=0 B_ROWS=0 WIDE=0 BFLOAT=0 HALF_SUMS=0",
-    "wmma": "BM=128 BN=128 BK=32 WM=32 WN=32 STAGES=1 COPY=1 PAD=0 A_TURNED=0 B_ROWS=0 AHEAD=0 WAIT_LAST=0 ZIGZAG=0"
-    " GROUP=0 ADD=0 VIA_SHARED=0 HALF_SUMS=1",
+    "wmma": "BM=128 BN=128 BK=32 WM=32 WN=32 STAGES=1 COPY=1 PAD=0 A_TURNED=0 B_ROWS=0 AHEAD=0 WAIT_LAST=0"
+    " ZIGZAG=0 GROUP=0 ADD=0 VIA_SHARED=0 HALF_SUMS=1",
     "turing": "BM=256 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=0 SWIZZLE=0 PLACES=0",
     "attention": "BQ=64 BKV=64 D=128 WARPS=4 SWIZZLE=1 K_PARTS=2 V_PARTS=2 Q_SHARED=0 OVERLAP=0 BATCHED=0"
     " BASE_2=0 BFLOAT=0",
@@ -224,6 +227,22 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return told
 
 
+def set_errors(rows: Sequence[Mapping[str, Any]]) -> list[SetError]:
+    """The errors of each author's rates on each kind of kernel, as the record has them."""
+    steps = {(s.series, s.kernel, s.step): s for s in published()}
+    described, simulated = {}, []
+    for row in rows:
+        step = steps[row["series"], row["kernel"], row["step"]]
+        name = f"{step.series} {step.kernel}"
+        title = f"{'attention' if step.kernel == 'attention' else 'products'}, {step.series}, {step.card}"
+        described[name] = (name, title, step.gpu, "tensor cores")
+        clock = SEEN if step.clock_mhz else ClockRange.of(step.description)
+        seconds = [rate(step, step.sizes, 1.0) / row.get(key, row["simulated"]) for key in ("high", "low")]
+        measured, time = (rate(step, step.sizes, 1.0) / row[key] for key in ("published", "simulated"))
+        simulated.append(SimulatedRow(name, step.step, measured, time, *seconds, local_bytes=0, clock=clock))
+    return judged(list(described.values()), simulated)[0]
+
+
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", nargs="*", help="of these authors only; writes nothing")
@@ -239,6 +258,8 @@ def main(given: Sequence[str] | None = None) -> int:
     print(json.dumps(told["summary"], indent=2))
     if not asked.series:
         RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        errors = document(set_errors(rows), {"rules": rules_version(), "sms": asked.sms})
+        TENSOR_CORES.write_text(json.dumps(errors, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
