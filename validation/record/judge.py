@@ -22,8 +22,6 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.record.run import SEEN, ClockRange, SimulatedRow
 
 STORED: Final = Path(__file__).with_name("record.json")
-TENSOR_CORES: Final = Path(__file__).with_name("tensor_cores.json")
-"""Of products and attention on tensor cores, made by the campaign `tensor_cores.worklogs`."""
 MADE_BY: Final = "smlab validate --record"
 LEVEL: Final = 0.9
 LEAST_SETS: Final = 3

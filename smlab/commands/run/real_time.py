@@ -11,7 +11,7 @@ from smlab.commands.gpu_choice import clock_text
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim.execution.run import MachineRun, TimedRun
-from smlab.validation.record.judge import LEVEL, TENSOR_CORES, model_of, sampling_sd, stored_errors
+from smlab.validation.record.judge import LEVEL, model_of, sampling_sd, stored_errors
 from smlab.validation.record.run import ClockRange
 
 PROFILED: Final = "launch.profiled_overhead_s"
@@ -48,8 +48,6 @@ class RealTime:
             + sum(weight * log**2 for weight, log in logs)
         )
         errors = stored_errors()
-        if _multiplies(first):
-            errors += stored_errors(TENSOR_CORES)
         model = model_of(errors)
         low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))
         return cls(
@@ -86,13 +84,10 @@ class RealTime:
         return lines
 
 
-def _multiplies(run: TimedRun) -> bool:
-    """Whether it has products of matrices, of which another record tells."""
-    return any("MMA" in i.opcode and i.executed for i in run.instructions)
-
-
 def _unlike(run: TimedRun, gpu: Gpu, architectures: set[str]) -> tuple[str, ...]:
-    """What no kernel of the record has. (Its histograms have atomics on shared and on global memory.)"""
+    """What no kernel of the record has. (Its histograms have atomics on shared and on global memory. It has
+    no tensor cores, but its intervals hold nine of ten published rates of products and attention:
+    docs/findings/tensor-cores.md.)"""
     missing = []
     if gpu.architecture not in architectures:
         missing.append(f"a card of the {gpu.architecture} generation")

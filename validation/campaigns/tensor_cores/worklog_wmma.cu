@@ -11,6 +11,7 @@
 //   AHEAD       0: all fragments of a depth, then its products; 1: those of the next depth during the products of this one;
 //               2: the same beyond the tile's end (BK is 32 then, and two tiles are on their way)
 //   WAIT_LAST   1: a tile is waited for after the products of the one before, with one barrier
+//   RELOAD      1: fragments of b again for each row of products
 //   ZIGZAG      1: every other row of products from right to left
 //   GROUP       rows of blocks that follow each other; 0: a block of b's columns after the other
 //   ADD         1: what the result held is added
@@ -19,6 +20,9 @@
 //
 // a is [m][k], c is [m][n]. Sizes are multiples of the tiles. The grid is one-dimensional.
 
+#ifndef RELOAD
+#define RELOAD 0
+#endif
 typedef unsigned int word;
 typedef unsigned short element;
 #define THREADS (BM / WM * (BN / WN) * 32)
@@ -200,15 +204,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
     };
     const word tiles = (word)__cvta_generic_to_shared(memory);
-    auto load = [&](word (&left)[ROWS_M][8], word (&right)[COLUMNS_N][8], int stage, int depth) {
+    auto load_left = [&](word (&left)[ROWS_M][8], int stage, int depth, int i) {
         word at = tiles + stage * (A_SIZE + B_SIZE) * 2;
+        load_a<A_WIDTH>(left[i], at + 2 * (A_TURNED ? depth * 16 * A_WIDTH + row + 16 * i : (row + 16 * i) * A_WIDTH + depth * 16));
+    };
+    auto load_right = [&](word (&right)[COLUMNS_N][8], int stage, int depth, int j) {
+        word at = tiles + stage * (A_SIZE + B_SIZE) * 2;
+        load_b<B_WIDTH>(right[j], at + 2 * (A_SIZE + (B_ROWS ? depth * 16 * B_WIDTH + column + 16 * j
+                                                            : (column + 16 * j) * B_WIDTH + depth * 16)));
+    };
+    auto load = [&](word (&left)[ROWS_M][8], word (&right)[COLUMNS_N][8], int stage, int depth) {
 #pragma unroll
-        for (int i = 0; i < ROWS_M; i++)
-            load_a<A_WIDTH>(left[i], at + 2 * (A_TURNED ? depth * 16 * A_WIDTH + row + 16 * i : (row + 16 * i) * A_WIDTH + depth * 16));
+        for (int i = 0; i < ROWS_M; i++) load_left(left, stage, depth, i);
 #pragma unroll
-        for (int j = 0; j < COLUMNS_N; j++)
-            load_b<B_WIDTH>(right[j], at + 2 * (A_SIZE + (B_ROWS ? depth * 16 * B_WIDTH + column + 16 * j
-                                                                : (column + 16 * j) * B_WIDTH + depth * 16)));
+        for (int j = 0; j < COLUMNS_N; j++) load_right(right, stage, depth, j);
     };
     auto multiply_all = [&](word (&left)[ROWS_M][8], word (&right)[COLUMNS_N][8]) {
 #pragma unroll
@@ -253,8 +262,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int depth = 0; depth < DEPTHS; depth++) {
             word left[ROWS_M][8], right[COLUMNS_N][8];
+#if RELOAD
+#pragma unroll
+            for (int i = 0; i < ROWS_M; i++) {
+                load_left(left, stage, depth, i);
+#pragma unroll
+                for (int j = 0; j < COLUMNS_N; j++) {
+                    load_right(right, stage, depth, j);
+                    multiply(c[i][j], left[i], right[j]);
+                }
+            }
+#else
             load(left, right, stage, depth);
             multiply_all(left, right);
+#endif
         }
 #endif
     };

@@ -28,9 +28,8 @@ from smlab.sim.frontends.cuda_c import load_cuda
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
-from smlab.validation.record.judge import TENSOR_CORES, SetError, document
-from smlab.validation.record.judge import judge as judged
-from smlab.validation.record.run import SEEN, ClockRange, SimulatedRow
+from smlab.validation.record.judge import model_of, sampling_sd, stored_errors
+from smlab.validation.record.run import SEEN, ClockRange
 from smlab.validation.service_tables import rules_version
 
 PUBLISHED: Final = Path(__file__).with_name("worklogs.csv")
@@ -227,20 +226,19 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return told
 
 
-def set_errors(rows: Sequence[Mapping[str, Any]]) -> list[SetError]:
-    """The errors of each author's rates on each kind of kernel, as the record has them."""
-    steps = {(s.series, s.kernel, s.step): s for s in published()}
-    described, simulated = {}, []
+def held_rates(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """For each rate, whether the 90 % interval that the record gives to its simulated time holds it."""
+    model, steps = model_of(stored_errors()), {(s.series, s.kernel, s.step): s for s in published()}
+    assert model is not None
+    found = []
     for row in rows:
         step = steps[row["series"], row["kernel"], row["step"]]
-        name = f"{step.series} {step.kernel}"
-        title = f"{'attention' if step.kernel == 'attention' else 'products'}, {step.series}, {step.card}"
-        described[name] = (name, title, step.gpu, "tensor cores")
         clock = SEEN if step.clock_mhz else ClockRange.of(step.description)
-        seconds = [rate(step, step.sizes, 1.0) / row.get(key, row["simulated"]) for key in ("high", "low")]
+        ends = [rate(step, step.sizes, 1.0) / row.get(key, row["simulated"]) for key in ("high", "low")]
         measured, time = (rate(step, step.sizes, 1.0) / row[key] for key in ("published", "simulated"))
-        simulated.append(SimulatedRow(name, step.step, measured, time, *seconds, local_bytes=0, clock=clock))
-    return judged(list(described.values()), simulated)[0]
+        low, high = model.interval(time, sampling_sd(*ends), clock)
+        found.append(low <= measured <= high)
+    return found
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -256,10 +254,9 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"| {step.card} | {step.step} | {step.what} | {figures} |")
     told = {"rules": rules_version(), "sms": asked.sms, "summary": summary(rows), "rows": rows}
     print(json.dumps(told["summary"], indent=2))
+    print(f"intervals hold {sum(held_rates(rows))} of {len(rows)}")
     if not asked.series:
         RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        errors = document(set_errors(rows), {"rules": rules_version(), "sms": asked.sms})
-        TENSOR_CORES.write_text(json.dumps(errors, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
