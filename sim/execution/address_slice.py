@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,24 @@ _PREDICATES_AT: Final = 1 << 12
 _ALL_SPACES: Final = frozenset((d.GLOBAL, d.SHARED, d.LOCAL))
 
 
+Guard: TypeAlias = tuple[int, int]
+"""A predicate, and whether it is turned around."""
+Needs: TypeAlias = dict[Guard, int]
+"""Places whose values matter, by the guard of the lanes in which they do."""
+_ALL_LANES: Final[Guard] = (memory_layout.PT, 0)
+
+
+def _need(needs: Needs, guard: Guard, places: int) -> None:
+    needs[guard] = needs.get(guard, 0) | places
+
+
+def _joined(needs: Needs) -> int:
+    found = 0
+    for places in needs.values():
+        found |= places
+    return found
+
+
 def _rows(first: int, count: int) -> int:
     """Rows of a warp as a set of places, a bit each."""
     return ((1 << count) - 1) << ((first - _FIRST_ROW) // memory_layout.ROW_BYTES)
@@ -79,7 +97,7 @@ class _Effects:
     """What an instruction reads and writes: places of registers and predicates, and spaces of memory.
 
     ``address`` is what its addresses take, guard included, ``data`` what it takes besides. ``always`` are
-    the places that it writes in all lanes that come to it.
+    the places that it writes in all lanes that take part.
     """
 
     micro: MicroOperation
@@ -196,12 +214,32 @@ class _Effects:
         return 1
 
     @cached_property
+    def guard(self) -> Guard:
+        """What lanes take part."""
+        return self._field("guard"), self._field("guard_xor")
+
+    @cached_property
     def always(self) -> int:
         """A part of a product, what writes some predicates of a register, and an atomic that tells nothing
         may leave a place as it was."""
-        guarded = self._field("guard") != memory_layout.PT or self._field("guard_xor")
         partly = self.micro.code in (d.MMA_QUADS, d.R2P, d.ATOMIC, d.MATCH)
-        return 0 if guarded or partly else self.writes
+        return 0 if partly else self.writes
+
+    def before(self, behind: Needs, action: int) -> Needs:
+        """What is needed before it, with what is needed behind it."""
+        found = dict(behind)
+        if action == LEFT_OUT:
+            return found
+        for guard in found if self.guard == _ALL_LANES else (self.guard,):
+            found[guard] = found.get(guard, 0) & ~self.always
+        # A guard that is written here had another value before.
+        for guard in [g for g in found if self.writes & _predicates([g[0]])]:
+            _need(found, _ALL_LANES, found.pop(guard))
+        own = _predicates([self.guard[0]])
+        read = self.address | (self.data if action == EXECUTED else 0)
+        _need(found, _ALL_LANES, own)
+        _need(found, self.guard, read & ~own)
+        return found
 
 
 def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
@@ -288,23 +326,24 @@ def _needed(
     executes_all: bool = False,
 ) -> tuple[list[int], list[int]]:
     """The places whose values matter before and behind each instruction, where the contents of ``spaces`` do,
-    or all instructions are executed."""
-    before, behind = [0] * len(effects), [0] * len(effects)
+    or all instructions are executed. What is read under a guard and written under the same one does not
+    matter before."""
+    before: list[Needs] = [{} for _ in effects]
+    behind = [0] * len(effects)
     changed = True
     while changed:
         changed, anywhere = False, 0
-        for n in range(len(effects)):
-            anywhere |= before[n]
+        for needs in before:
+            anywhere |= _joined(needs)
         for n in range(len(effects) - 1, -1, -1):
             after = following[n]
-            found = anywhere if after is None else 0
+            found: Needs = {_ALL_LANES: anywhere if after is None else 0}
             for m in after or ():
-                found |= before[m]
-            effect, behind[n] = effects[n], found
-            action = EXECUTED if executes_all else _action(effect, found, spaces)
-            if action != LEFT_OUT:
-                found = (found & ~effect.always) | effect.address
-                found |= effect.data if action == EXECUTED else 0
+                for guard, places in before[m].items():
+                    _need(found, guard, places)
+            effect, behind[n] = effects[n], _joined(found)
+            action = EXECUTED if executes_all else _action(effect, behind[n], spaces)
+            found = effect.before(found, action)
             if found != before[n]:
                 before[n], changed = found, True
-    return before, behind
+    return [_joined(needs) for needs in before], behind

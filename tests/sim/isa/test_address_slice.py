@@ -91,6 +91,49 @@ def test_values_that_no_address_takes_are_left_out(launch: Launch) -> None:
     assert {name for name, action in told.items() if action == ADDRESSED} == {"LDG 5", "STG 10"}
 
 
+GUARDED = [
+    *PRODUCT[:4],
+    "LDS R22, [R1]",
+    "FADD R6, R22, R22",
+    "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT",
+    "@P0 IMAD.WIDE.U32 R22, R0, 0x4, R24",
+    "@P0 LDG.E.SYS R4, [R22]",
+    "IMAD.WIDE.U32 R26, R0, 0x4, R24",
+    "STG.E.SYS [R26+0x80], R6",
+    "EXIT",
+]
+"""Registers of a value from shared memory hold an address afterwards, in some lanes."""
+
+
+@pytest.mark.parametrize(
+    ("at", "line", "left_out"),
+    [
+        (8, GUARDED[8], True),
+        (8, "@!P0 LDG.E.SYS R4, [R22]", False),
+        (7, "@!P0 IMAD.WIDE.U32 R22, R0, 0x4, R24", False),
+        (8, "LDG.E.SYS R4, [R22]", False),
+    ],
+)
+def test_what_a_guard_writes_is_not_needed_before_where_the_same_guard_reads_it(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, at: int, line: str, left_out: bool
+) -> None:
+    lines = [*GUARDED]
+    lines[at] = line
+
+    def make() -> MachineLaunch:
+        return launch(lines, np.zeros(64, np.float32))
+
+    assert (actions(make())["LDS 4"] == LEFT_OUT) == left_out
+    sliced, whole = asked_twice(make, monkeypatch)
+    assert sliced == whole
+
+
+def test_a_guard_that_changes_between_is_another_one(launch: Launch) -> None:
+    lines = [*GUARDED]
+    lines.insert(8, "ISETP.GE.U32.AND P0, PT, R0, 0x8, PT")
+    assert actions(launch(lines, np.zeros(64, np.float32)))["LDS 4"] == EXECUTED
+
+
 def test_an_address_through_shared_memory_brings_its_way_with_it(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

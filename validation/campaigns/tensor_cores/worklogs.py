@@ -28,6 +28,8 @@ from smlab.sim.frontends.cuda_c import load_cuda
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
+from smlab.validation.record.judge import model_of, sampling_sd, stored_errors
+from smlab.validation.record.run import SEEN, ClockRange
 from smlab.validation.service_tables import rules_version
 
 PUBLISHED: Final = Path(__file__).with_name("worklogs.csv")
@@ -37,6 +39,9 @@ LOG2_E: Final = 1.4426950408889634
 BASES: Final = {
     "product": "BM=128 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=1 PAD=0 SWIZZLE=0 LOADS=1 B_PARTS=2 ORDER=0"
     " RELOAD=0 LATE=0 B_ROWS=0 WIDE=0 BFLOAT=0 HALF_SUMS=0",
+    "wmma": "BM=128 BN=128 BK=32 WM=32 WN=32 STAGES=1 COPY=1 PAD=0 A_TURNED=0 B_ROWS=0 AHEAD=0 WAIT_LAST=0"
+    " ZIGZAG=0 GROUP=0 ADD=0 VIA_SHARED=0 HALF_SUMS=1",
+    "turing": "BM=256 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=0 SWIZZLE=0 PLACES=0",
     "attention": "BQ=64 BKV=64 D=128 WARPS=4 SWIZZLE=1 K_PARTS=2 V_PARTS=2 Q_SHARED=0 OVERLAP=0 BATCHED=0"
     " BASE_2=0 BFLOAT=0",
 }
@@ -45,7 +50,8 @@ BASES: Final = {
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a published worklog, and its author's rate. ``clock_mhz`` is None where nobody locked it."""
+    """A step of a published worklog, and its author's rate. ``clock_mhz`` is None where nobody locked it.
+    ``tiles`` are the macros of each tile that the author tried, of which the best counts."""
 
     series: str
     kernel: str
@@ -55,10 +61,15 @@ class Step:
     step: str
     what: str
     sizes: tuple[int, int, int]
-    macros: Mapping[str, int]
+    tiles: tuple[Mapping[str, int], ...]
     tflops: float
     rests: str
     source: str
+
+    @property
+    def macros(self) -> Mapping[str, int]:
+        """Those of the first tile."""
+        return self.tiles[0]
 
     @property
     def description(self) -> Gpu:
@@ -77,12 +88,13 @@ def published(path: Path = PUBLISHED) -> list[Step]:
     steps = []
     for row in rows:
         m, n, k = map(int, row["sizes"].split())
-        macros = f"{BASES[row['kernel']]} {row['macros']}".split()
+        common, *tried = row["macros"].split("|")
+        tiles = [f"{BASES[row['kernel']]} {common} {tile}".split() for tile in tried or [""]]
         steps.append(
             Step(
                 clock_mhz=float(row["clock_mhz"]) if row["clock_mhz"] else None,
                 sizes=(m, n, k),
-                macros={name: int(value) for name, value in (pair.split("=") for pair in macros)},
+                tiles=tuple({n: int(v) for n, v in (pair.split("=") for pair in tile)} for tile in tiles),
                 tflops=float(row["tflops"]),
                 **{name: row[name] for name in texts},
             )
@@ -91,13 +103,15 @@ def published(path: Path = PUBLISHED) -> list[Step]:
 
 
 def execute(
-    step: Step, sizes: tuple[int, int, int], sms: int | str
+    step: Step, sizes: tuple[int, int, int], sms: int | str, tile: int = 0
 ) -> tuple[MachineRun, NDArray[Any], NDArray[Any]]:
-    """The step's kernel on matrices of ``sizes``: the run, what it computed, and what NumPy has of it."""
-    small, arrays = (_product if step.kernel == "product" else _attention)(step.macros, sizes)
+    """The step's kernel with one of its tiles on matrices of ``sizes``: the run, what it computed, and what
+    NumPy has of it."""
+    of_tile = step.tiles[tile]
+    small, arrays = (_attention if step.kernel == "attention" else _product)(of_tile, sizes)
     result, expected, how = small
     source = Path(__file__).with_name(f"worklog_{step.kernel}.cu")
-    gpu, macros = step.description, {name: str(value) for name, value in step.macros.items()}
+    gpu, macros = step.description, {name: str(value) for name, value in of_tile.items()}
     launch = MachineLaunch(
         load_cuda(KernelSource(source, gpu.sm_architecture, defines=macros)).image,
         (how["blocks"], 1, 1),
@@ -107,7 +121,7 @@ def execute(
         check_shared=False,
     )
     done = run_machine_code(launch, gpu, sms=sms, keep=Record.TOTALS)
-    return done, _numbers(result, step.macros), expected
+    return done, _numbers(result, of_tile), expected
 
 
 def rate(step: Step, sizes: tuple[int, int, int], seconds: float) -> float:
@@ -120,13 +134,16 @@ def rate(step: Step, sizes: tuple[int, int, int], seconds: float) -> float:
 def _product(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, list[Any]]:
     m, n, k = sizes
     (a, a_bits), (b, b_bits) = (_random(d, seed, (rows, k)) for seed, rows in enumerate((m, n)))
-    c = np.zeros((m, n), np.float32 if d["WIDE"] else np.uint16)
-    right = np.ascontiguousarray(b_bits.T) if d["B_ROWS"] else b_bits
-    b_tile = d["BK"] * (d["BN"] + d["PAD"]) if d["B_ROWS"] else d["BN"] * (d["BK"] + d["PAD"])
+    c = np.zeros((m, n), np.float32 if d.get("WIDE", not d.get("HALF_SUMS", 1)) else np.uint16)
+    by_rows, pad = d.get("B_ROWS", 1), d.get("PAD", 0)
+    right = np.ascontiguousarray(b_bits.T) if by_rows else b_bits
+    b_tile = d["BK"] * (d["BN"] + pad) if by_rows else d["BN"] * (d["BK"] + pad)
+    a_tile = d["BK"] * (d["BM"] + pad) if d.get("A_TURNED") else d["BM"] * (d["BK"] + pad)
     how = {
         "blocks": m // d["BM"] * (n // d["BN"]),
         "threads": d["BM"] // d["WM"] * (d["BN"] // d["WN"]) * 32,
-        "shared_bytes": 2 * d["STAGES"] * (d["BM"] * (d["BK"] + d["PAD"]) + b_tile),
+        "shared_bytes": 2
+        * max(d["STAGES"] * (a_tile + b_tile), d.get("VIA_SHARED", 0) * d["BM"] * (d["BN"] + 8)),
     }
     expected = a @ b.T if m * n * k <= 1 << 30 else np.zeros(0)
     return (c, expected, how), [a_bits, right, c, n, k]
@@ -158,22 +175,24 @@ def _random(
 ) -> tuple[NDArray[Any], NDArray[np.uint16]]:
     """Normal numbers that the format has, and their bits."""
     drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    bits = bfloat16(drawn) if d["BFLOAT"] else drawn.astype(np.float16).view(np.uint16)
+    bits = bfloat16(drawn) if d.get("BFLOAT") else drawn.astype(np.float16).view(np.uint16)
     return _numbers(bits, d).astype(np.float32), bits
 
 
 def _numbers(bits: NDArray[Any], d: Mapping[str, int]) -> NDArray[Any]:
     if bits.dtype == np.float32:
         return bits
-    return (bits.astype(np.uint32) << 16).view(np.float32) if d["BFLOAT"] else bits.view(np.float16)
+    return (bits.astype(np.uint32) << 16).view(np.float32) if d.get("BFLOAT") else bits.view(np.float16)
 
 
 def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
-    """Each step beside its author's rate."""
+    """Each step beside its author's rate, and the interval of the sample."""
     found = []
     for step in steps:
-        done, _, _ = execute(step, step.sizes, sms)
+        runs = [execute(step, step.sizes, sms, tile)[0] for tile in range(len(step.tiles))]
+        done = min(runs, key=lambda run: run.seconds)
         simulated = rate(step, step.sizes, done.seconds)
+        low, high = (simulated * done.cycles / c for c in (done.cycles_high, done.cycles_low))
         row: dict[str, Any] = {
             "series": step.series,
             "card": step.card,
@@ -181,8 +200,9 @@ def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
             "step": step.step,
         }
         row |= {"published": step.tflops, "simulated": round(simulated, 1), "rests": step.rests}
+        row |= {"low": round(low, 1), "high": round(high, 1), "tile": runs.index(done)}
         found.append(row | {"ratio": round(simulated / step.tflops, 3)})
-        print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr)
+        print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr, flush=True)
     return found
 
 
@@ -206,6 +226,21 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return told
 
 
+def held_rates(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """For each rate, whether the 90 % interval that the record gives to its simulated time holds it."""
+    model, steps = model_of(stored_errors()), {(s.series, s.kernel, s.step): s for s in published()}
+    assert model is not None
+    found = []
+    for row in rows:
+        step = steps[row["series"], row["kernel"], row["step"]]
+        clock = SEEN if step.clock_mhz else ClockRange.of(step.description)
+        ends = [rate(step, step.sizes, 1.0) / row.get(key, row["simulated"]) for key in ("high", "low")]
+        measured, time = (rate(step, step.sizes, 1.0) / row[key] for key in ("published", "simulated"))
+        low, high = model.interval(time, sampling_sd(*ends), clock)
+        found.append(low <= measured <= high)
+    return found
+
+
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", nargs="*", help="of these authors only; writes nothing")
@@ -219,6 +254,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"| {step.card} | {step.step} | {step.what} | {figures} |")
     told = {"rules": rules_version(), "sms": asked.sms, "summary": summary(rows), "rows": rows}
     print(json.dumps(told["summary"], indent=2))
+    print(f"intervals hold {sum(held_rates(rows))} of {len(rows)}")
     if not asked.series:
         RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return 0
