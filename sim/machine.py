@@ -78,10 +78,11 @@ class CacheShape:
 @dataclass(frozen=True)
 class FetchTiming:
     """Where instructions come from: an L0 in each sub-core, which asks for ``prefetch_lines`` ahead,
-    and an L1 in each SM.
+    an L1 in each SM, and a cache of the group of SMs, which has the first ``preloaded_lines`` of the code.
 
-    ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has; one request leaves the
-    sub-cores every ``request_interval_cycles``. ``warm``: L1 has the kernel's code from an earlier launch.
+    ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has, ``l1_miss_cycles`` what it takes
+    beyond that from the group's cache; one request leaves the sub-cores every ``request_interval_cycles``.
+    ``warm``: L1 has the kernel's code from an earlier launch.
     """
 
     line_instructions: int
@@ -89,6 +90,8 @@ class FetchTiming:
     l1: CacheShape
     prefetch_lines: int
     l0_miss_cycles: int
+    l1_miss_cycles: int
+    preloaded_lines: int
     request_interval_cycles: int
     warm: bool
 
@@ -386,6 +389,8 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         l1=_cache(gpu, "icache.l1_", line_bytes),
         prefetch_lines=gpu.integer("icache.ahead_lines"),
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
+        l1_miss_cycles=gpu.integer("icache.l1_miss_cycles"),
+        preloaded_lines=gpu.integer("icache.preloaded_bytes") // line_bytes,
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
         warm=gpu.integer("icache.earlier_launches") > 0,
     )

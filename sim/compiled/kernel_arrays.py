@@ -526,6 +526,8 @@ def _fetch_constants(lowered: LoweredKernel) -> dict[str, int]:
         "prefetch_lines": fetch.prefetch_lines,
         "fetch_warm": fetch.warm,
         "l0_miss": fetch.l0_miss_cycles,
+        "l1_miss": fetch.l1_miss_cycles,
+        "preloaded_lines": fetch.preloaded_lines,
         "fetch_interval": fetch.request_interval_cycles,
         "fetch_l2": lowered.machine.l2_latency_cycles,
     }

@@ -129,6 +129,7 @@ _CONSTANTS = (
     " window source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2 fetch_warm"
+    " l1_miss preloaded_lines"
 )
 _PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans_kept"
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
