@@ -208,6 +208,7 @@ class Machine:
     global_atomics: GlobalAtomicTiming
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
+    l2_merges_reads: bool  # a read of a sector that another one waits for takes nothing of L2's server
     dram_sector_ticks: int  # of a sector read
     dram_write_ticks: int
     dram_latency_cycles: int
@@ -584,6 +585,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
+        l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
         # Two reads and a write take as long as three sectors of the sustained stream.
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),

@@ -498,6 +498,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_ticks": machine.dram_sector_ticks,
         "dram_write_ticks": machine.dram_write_ticks,
         "shares_dram": int(machine.shares_dram),
+        "l2_merges": int(machine.l2_merges_reads),
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered

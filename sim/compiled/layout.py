@@ -124,7 +124,7 @@ _CONSTANTS = (
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
-    " dram_write_ticks shares_dram"
+    " dram_write_ticks shares_dram l2_merges"
     " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
