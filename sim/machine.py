@@ -507,7 +507,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has("copy_engine.line_interval_cycles")
             else 0
         ),
-        group_tail_cycles=(_of_group(gpu, "register_tail_cycles", 0), _of_group(gpu, "shared_tail_cycles", 0)),
+        group_tail_cycles=(
+            _of_group(gpu, "register_tail_cycles", 0),
+            _of_group(gpu, "shared_tail_cycles", 0),
+        ),
         group_read_ticks=(
             to_ticks(1 / gpu.number("tensor.group_reads_left_per_cycle"))
             if gpu.has("tensor.group_reads_left_per_cycle")

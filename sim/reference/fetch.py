@@ -1,7 +1,7 @@
 """The front end of an SM: where its warps' instructions come from (SEMANTICS.md, section 9).
 
 Every sub-core has an L0 cache of lines of code, which asks the SM's L1 for lines, those that follow included;
-what that does not have comes from the cache of a group of SMs, and from L2 if the launch has not preloaded it.
+what that does not have comes from the cache of its group of SMs, and from L2 if a launch did not preload it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Hopper's asynchronous units as a public benchmark times them on one SM: products by groups of warps by shape
-and place of the first matrix, barriers in shared memory, and bulk copies by size.
+"""Hopper's asynchronous units as a public benchmark times them on one SM: products by groups of warps by
+shape and place of the first matrix, barriers in shared memory, and bulk copies by size.
 
 A product is timed as its authors do: the clock is read before the issue, after the group is closed, and after
 it is waited for. ``wait`` is from the second reading to the third, ``whole`` from the first to the third.
@@ -96,7 +96,9 @@ def _copy(bytes_: int, barrier: int) -> str:
     )
 
 
-def _run(text: str, threads: int, gpu: Gpu, form: str, *more: object) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _run(
+    text: str, threads: int, gpu: Gpu, form: str, *more: object
+) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     out = np.zeros(4, np.uint64)
     image = from_cubin(assemble(text, "sm_90a")[0], "timed", form)
     run_machine_code(MachineLaunch(image, (1, 1, 1), (threads, 1, 1), (out, *more)), gpu)
