@@ -78,10 +78,11 @@ class CacheShape:
 @dataclass(frozen=True)
 class FetchTiming:
     """Where instructions come from: an L0 in each sub-core, which asks for ``prefetch_lines`` ahead,
-    and an L1 in each SM.
+    an L1 in each SM, and a cache of the group of SMs, which has the first ``preloaded_lines`` of the code.
 
-    ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has; one request leaves the
-    sub-cores every ``request_interval_cycles``. ``warm``: L1 has the kernel's code from an earlier launch.
+    ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has, ``l1_miss_cycles`` what it takes
+    beyond that from the group's cache; one request leaves the sub-cores every ``request_interval_cycles``.
+    ``warm``: L1 has the kernel's code from an earlier launch.
     """
 
     line_instructions: int
@@ -89,6 +90,8 @@ class FetchTiming:
     l1: CacheShape
     prefetch_lines: int
     l0_miss_cycles: int
+    l1_miss_cycles: int
+    preloaded_lines: int
     request_interval_cycles: int
     warm: bool
 
@@ -163,7 +166,7 @@ class Machine:
     pipes: dict[str, PipeTiming]
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
-    group_product_tail_cycles: int
+    group_tail_cycles: tuple[int, int]  # first matrix in registers, shared
     group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
     group_queue_entries: tuple[
         int, int
@@ -183,6 +186,7 @@ class Machine:
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
     match_value_ticks: int  # how much later its result comes for each value beyond the first
     access_latency_cycles: dict[str, int]  # issue to use, 32 bits a lane, by class name
+    phase_check_extra_cycles: int  # what asking a barrier in shared memory takes beyond a load from it
     wide_extra_cycles: dict[tuple[Unit, int], int]  # of a load, by unit and bits a lane
     uniform_saving_cycles: dict[Unit, int]
     read_cycles: dict[tuple[str, bool], int]  # issue to operands read, by what reads them and whether uniform
@@ -205,6 +209,7 @@ class Machine:
     global_atomics: GlobalAtomicTiming
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
+    l2_merges_reads: bool  # a read of a sector that another one waits for takes nothing of L2's server
     dram_sector_ticks: int  # of a sector read
     dram_write_ticks: int
     dram_latency_cycles: int
@@ -316,7 +321,8 @@ class Machine:
     def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
         """What a product of matrices takes of its scheduler's tensor core: its multiply-adds at the rate of
         its type, those of the smallest shape at least. A product by a group of warps also takes the time in
-        which shared memory gives its matrices, and waits in a queue for the tensor core. None for another
+        which shared memory gives its matrices, which does not delay its result, and waits in a queue for the
+        tensor core. None for another
         instruction, or where the description has no rate for the type."""
         if product is None:
             return None
@@ -329,7 +335,7 @@ class Machine:
             return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
         interval = max(1, round(cycles), reading)
-        latency = interval + self.group_product_tail_cycles
+        latency = max(1, round(cycles)) + self.group_tail_cycles[product.first_in_shared]
         entries = self.group_queue_entries[product.first_in_shared]
         return replace(
             self.pipes["tensor"],
@@ -389,15 +395,17 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         l1=_cache(gpu, "icache.l1_", line_bytes),
         prefetch_lines=gpu.integer("icache.ahead_lines"),
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
+        l1_miss_cycles=gpu.integer("icache.l1_miss_cycles"),
+        preloaded_lines=gpu.integer("icache.preloaded_bytes") // line_bytes,
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
         warm=gpu.integer("icache.earlier_launches") > 0,
     )
 
 
-def _queue_entries(gpu: Gpu, place: str) -> int:
-    """Products by groups of warps that a tensor core accepts; 1, where a description does not say."""
-    key = f"tensor.group_{place}_queue_entries"
-    return round(gpu.number(key)) if gpu.has(key) else 1
+def _of_group(gpu: Gpu, name: str, without: int) -> int:
+    """A constant of products by groups of warps; ``without`` where a description has none."""
+    key = f"tensor.group_{name}"
+    return round(gpu.number(key)) if gpu.has(key) else without
 
 
 def _whole_cycles(gpu: Gpu, key: str) -> int:
@@ -502,15 +510,19 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has("copy_engine.line_interval_cycles")
             else 0
         ),
-        group_product_tail_cycles=(
-            _whole_cycles(gpu, "tensor.group_tail_cycles") if gpu.has("tensor.group_tail_cycles") else 0
+        group_tail_cycles=(
+            _of_group(gpu, "register_tail_cycles", 0),
+            _of_group(gpu, "shared_tail_cycles", 0),
         ),
         group_read_ticks=(
             to_ticks(1 / gpu.number("tensor.group_reads_left_per_cycle"))
             if gpu.has("tensor.group_reads_left_per_cycle")
             else 0
         ),
-        group_queue_entries=(_queue_entries(gpu, "register"), _queue_entries(gpu, "shared")),
+        group_queue_entries=(
+            _of_group(gpu, "register_queue_entries", 1),
+            _of_group(gpu, "shared_queue_entries", 1),
+        ),
         mio_queue_entries=gpu.integer("mio.queue_entries"),
         front_cycles=gpu.integer("mio.front_cycles"),
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
@@ -530,6 +542,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             "global-load": _whole_cycles(gpu, "l1.latency_cycles"),
             "async-copy": _whole_cycles(gpu, "l1.copy_latency_cycles"),
         },
+        phase_check_extra_cycles=(
+            gpu.integer("shared.phase_check_latency_cycles") - gpu.integer("shared.load_latency_cycles")
+            if gpu.has("shared.phase_check_latency_cycles")
+            else 0
+        ),
         wide_extra_cycles={
             (unit, width): round(gpu.number(f"{room}.load_{width}_extra_cycles"))
             for unit, room in _ROOMS.items()
@@ -575,6 +592,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
+        l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
         # Two reads and a write take as long as three sectors of the sustained stream.
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),

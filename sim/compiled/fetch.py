@@ -1,5 +1,5 @@
 """Where a warp's next instruction comes from: an L0 cache in each sub-core, which asks for lines ahead, an L1
-in each SM, and behind it L2, which has all of the code.
+in each SM, behind it a cache of the group of SMs, with what the launch preloads, and L2, which has all of it.
 
 Lines are asked for in the order in which warps issue, so when each is there is known at once.
 """
@@ -79,9 +79,12 @@ def _ask(st: State, i: int, line: int, now: int) -> Word:
     at = find(st, st.first_l1i + i, line)
     if at != 0:
         return max(there, line_at(st, at - 1).valid)
+    there += st.l1_miss
+    if line >= st.preloaded_lines:
+        there += st.fetch_l2
     at, _ = make(st, st.first_l1i + i, line)
-    line_at(st, at - 1).valid = there + st.fetch_l2
-    return there + st.fetch_l2
+    line_at(st, at - 1).valid = there
+    return there
 
 
 @helper

@@ -499,6 +499,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_ticks": machine.dram_sector_ticks,
         "dram_write_ticks": machine.dram_write_ticks,
         "shares_dram": int(machine.shares_dram),
+        "l2_merges": int(machine.l2_merges_reads),
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
@@ -527,6 +528,8 @@ def _fetch_constants(lowered: LoweredKernel) -> dict[str, int]:
         "prefetch_lines": fetch.prefetch_lines,
         "fetch_warm": fetch.warm,
         "l0_miss": fetch.l0_miss_cycles,
+        "l1_miss": fetch.l1_miss_cycles,
+        "preloaded_lines": fetch.preloaded_lines,
         "fetch_interval": fetch.request_interval_cycles,
         "fetch_l2": lowered.machine.l2_latency_cycles,
     }

@@ -124,11 +124,12 @@ _CONSTANTS = (
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
-    " dram_write_ticks shares_dram"
+    " dram_write_ticks shares_dram l2_merges"
     " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2 fetch_warm"
+    " l1_miss preloaded_lines"
 )
 _PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans_kept"
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"

@@ -624,12 +624,20 @@ def serve_l2(st: State, index: int) -> Word:
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = line_of(st, sector)
-        common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
-            st.l2_atomic_sector_ticks if access.store & ~BULK == REDUCE else st.l2_ticks
-        )
+        store = access.store & ~BULK
         if tag != last:
-            last, at = tag, _l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, access.store & ~BULK, crowd * word_ticks))
+            last, at = tag, find(st, st.sms, tag)
+        if st.l2_merges != 0 and store == LOAD and at != 0:
+            merged = _merged(st, at, sector, access.when << TICK_BITS)
+            if merged != 0:
+                ready = max(ready, merged)
+                continue
+        common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
+            st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks
+        )
+        if at == 0:
+            at = _new_l2_line(st, tag)
+        ready = max(ready, _serve_sector(st, at, sector, store, crowd * word_ticks))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -694,14 +702,25 @@ def arrived_from_memory(st: State, i: int) -> None:
 
 
 @helper
-def _l2_line(st: State, tag: int) -> Word:
-    """The number + 1 of a line of L2, made if it is not there; what must go for it is written to DRAM."""
-    at = find(st, st.sms, tag)
-    if at == 0:
-        at, dirty = make(st, st.sms, tag)
-        if dirty != 0:
-            _dram(st, bits_set(dirty), st.dram_write_ticks)
+def _new_l2_line(st: State, tag: int) -> Word:
+    """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM."""
+    at, dirty = make(st, st.sms, tag)
+    if dirty != 0:
+        _dram(st, bits_set(dirty), st.dram_write_ticks)
     return at
+
+
+@helper
+def _merged(st: State, at: int, sector: int, arrival: int) -> Word:
+    """When a sector of the line ``at`` - 1 is ready in L2 that another read has asked for and that is not yet
+    ready at ``arrival``, both in ticks; else 0."""
+    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
+    place = sector - line.tag * st.line_sectors
+    ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
+    if (line.valid >> place) & 1 == 0 or ready.value <= arrival:
+        return 0
+    cache.hits += 1
+    return ready.value
 
 
 @helper
@@ -714,6 +733,8 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1
         moment = max(common.l2_free, ready.value)
+        if st.l2_merges != 0 and store == LOAD:
+            ready.value = moment
     else:
         cache.misses += 1
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:

@@ -374,6 +374,8 @@ def lower_machine_code(
             tail = timing.latency_cycles
         elif cls.name in machine.access_latency_cycles:
             tail = machine.tail_cycles(cls, micro.latency_bits)
+            if "phase_predicate" in micro.fields:
+                tail += machine.phase_check_extra_cycles
         if cls.unit in QUEUED_UNITS:
             free = micro.latency_bits // 32
             read = machine.read_offset_cycles(cls, micro.bits)

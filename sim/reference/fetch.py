@@ -1,7 +1,7 @@
 """The front end of an SM: where its warps' instructions come from (SEMANTICS.md, section 9).
 
 Every sub-core has an L0 cache of lines of code, which asks the SM's L1 for lines, those that follow included;
-what that does not have comes from L2.
+what that does not have comes from the cache of its group of SMs, and from L2 if a launch did not preload it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class FrontEnd:
         entry, _ = self.l1.touch(line)
         if entry is not None:
             return max(ready_cycle, entry.ready_ticks[0])
-        ready_cycle += self.l2_cycles
+        ready_cycle += self.timing.l1_miss_cycles
+        if line >= self.timing.preloaded_lines:
+            ready_cycle += self.l2_cycles
         self.l1.allocate(line)[0].ready_ticks[0] = ready_cycle
         return ready_cycle

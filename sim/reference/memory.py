@@ -139,16 +139,21 @@ class MemorySystem:
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
         for sector in sectors:
-            ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
-            self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
             line, evicted = self.l2.allocate(sector // m.sectors_per_line)
-            if evicted is not None and evicted.dirty:
-                self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
             place = sector % m.sectors_per_line
             hit = bool(line.valid >> place & 1)
+            reads = operation in ("load", "copy")
+            merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
+            if not merges:
+                ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
+                self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
+            if evicted is not None and evicted.dirty:
+                self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
             if hit:
                 self.l2.hits += 1
-                ready = max(self.l2_free_ticks, line.ready_ticks[place])
+                ready = line.ready_ticks[place]
+                if not merges:
+                    ready = max(self.l2_free_ticks, ready)
             elif operation == "store" or sector in self.elsewhere:
                 self.l2.misses += 1
                 ready = self.l2_free_ticks
@@ -157,10 +162,10 @@ class MemorySystem:
                 ready = self._dram(1, m.dram_sector_ticks) + (m.dram_extra_cycles << TICK_BITS)
             if atomic:
                 ready += crowd[sector] * asks.request.word
-            if not hit or atomic:
+            if not hit or atomic or (m.l2_merges_reads and reads):
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
-            if operation not in ("load", "copy"):
+            if not reads:
                 line.dirty |= 1 << place
             last = max(last, ready)
         return ceil_cycles(last)

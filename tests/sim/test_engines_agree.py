@@ -62,6 +62,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         l2=draw(shapes),
         l1_latency_cycles=draw(short),
         l2_latency_cycles=draw(short),
+        l2_merges_reads=draw(st.booleans()),
         dram_latency_cycles=draw(short),
         port_sector_ticks=draw(ticks),
         global_atomics=GlobalAtomicTiming(

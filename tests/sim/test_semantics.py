@@ -12,7 +12,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, simulate
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.lowering import lower
-from smlab.sim.machine import CacheShape, machine_from
+from smlab.sim.machine import TICK_BITS, CacheShape, machine_from
 from smlab.sim.policies import POLICIES
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES
@@ -174,6 +174,24 @@ def test_unloaded_global_loads_take_the_latencies_of_the_description(gpu: Gpu) -
     _, _, l2_hit = np.diff(issues(run(gpu, store, pause, late, fp32("x")))).tolist()
     assert l2_hit == machine.l2_latency_cycles
     assert run(gpu, load, fp32("x")).stalls["long_scoreboard"] == machine.dram_latency_cycles - 1
+
+
+def test_a_coalescer_makes_one_read_of_those_that_wait_for_a_sector(gpu: Gpu, engine: str) -> None:
+    """Four SMs read one sector at once, and L2 needs 100 cycles for each that it serves."""
+    load = Instruction("global-load", name="x", lanes=1, memory=Affine(warp_stride_bytes=0))
+    kernel = Kernel("k", (Program("p", (load, fp32("x"))),), ((0,),), blocks=4, sms=4)
+
+    slow = dataclasses.replace(machine_from(gpu), l2_sector_ticks=100 << TICK_BITS)
+
+    def found(merges: bool) -> tuple[int, int]:
+        machine = dataclasses.replace(slow, l2_merges_reads=merges)
+        truth = ENGINES[engine](lower(kernel, machine), Record.ALL, None, None)
+        return truth.cycles, truth.memory.l2_sector_hits
+
+    (one, hits), (each, same) = found(True), found(False)
+    assert hits == same == 3
+    # Merged, all four wait for DRAM; else the last one is served 300 cycles after the first.
+    assert each - one == pytest.approx(300 - slow.dram_extra_cycles, abs=2)
 
 
 def test_a_hit_in_l1_leaves_the_other_lines_alone(gpu: Gpu, engine: str) -> None:

@@ -217,6 +217,8 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
         l1=CacheShape(int(random.integers(1, 4)), int(random.integers(1, 6))),
         prefetch_lines=int(random.integers(0, 4)),
         l0_miss_cycles=int(random.integers(1, 90)),
+        l1_miss_cycles=int(random.integers(0, 90)),
+        preloaded_lines=int(random.integers(0, 8)),
         request_interval_cycles=int(random.integers(1, 5)),
         warm=bool(random.integers(0, 2)),
     )

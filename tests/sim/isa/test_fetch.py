@@ -74,6 +74,14 @@ def test_code_of_a_first_launch_comes_from_l2_once(waits: Runner) -> None:
     assert cold - warm == pytest.approx(13 * load_gpu("v100").number("l2.latency_cycles"), rel=0.1)
 
 
+def test_code_that_a_launch_preloads_comes_from_the_group_of_sms(waits: Runner) -> None:
+    few = {"l0_bytes": 4 * 128, "l0_ways": 4, "ahead_lines": 0, "l1_miss_cycles": 50, "earlier_launches": 0}
+    whole, half = (waits(loop(12), with_caches(**few, preloaded_bytes=128 * n)) for n in (13, 6))
+    near = waits(loop(12), with_caches(**{**few, "earlier_launches": 1}))
+    assert whole - near == pytest.approx(13 * 50, rel=0.1)
+    assert half - whole == pytest.approx(7 * load_gpu("v100").number("l2.latency_cycles"), rel=0.1)
+
+
 def test_lines_asked_for_ahead_hide_misses(waits: Runner) -> None:
     small = {"l0_bytes": 16 * 128, "l0_ways": 16}
     assert (
@@ -84,7 +92,8 @@ def test_lines_asked_for_ahead_hide_misses(waits: Runner) -> None:
 
 def test_engines_agree_where_little_fits(launch: Callable[..., MachineLaunch]) -> None:
     few = {"l0_bytes": 2 * 128, "l0_ways": 1, "l1_bytes": 6 * 128, "l1_ways": 2}
-    gpu = with_caches(**few, request_interval_cycles=3, earlier_launches=0)
+    group = {"l1_miss_cycles": 50, "preloaded_bytes": 7 * 128}
+    gpu = with_caches(**few, **group, request_interval_cycles=3, earlier_launches=0)
     one, other = (
         run_machine_code(launch(loop(11), grid=9, block=160), gpu, engine=engine, keep=Record.ALL)
         for engine in ("compiled", "simpy")

@@ -30,6 +30,15 @@ def test_chains_take_the_published_time() -> None:
         assert one.simulated == pytest.approx(one.published.value, abs=0.5), one.published.form
 
 
+@pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is not installed")
+def test_products_by_groups_and_barriers_take_the_published_time() -> None:
+    chosen = {"wgmma.m64n8k16.ss", "wgmma.m64n128k16.ss", "wgmma.m64n32k16.rs", "mbarrier.try_wait"}
+    found = judge([row for row in published() if row.form in chosen], "glr")
+    assert len(found) == len(chosen) + 1
+    for one in found:
+        assert one.simulated == pytest.approx(one.published.value, abs=1.5), one.published.form
+
+
 def test_an_asynchronous_copy_takes_as_long_whatever_its_width() -> None:
     machine = machine_from(load_gpu("a100-40"))
     copy, load = CLASSES["async-copy"], CLASSES["global-load"]

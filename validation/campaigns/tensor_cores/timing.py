@@ -23,7 +23,7 @@ from smlab.hw_bench.sass.tools import assemble
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.validation.campaigns.tensor_cores import cluster_loads
+from smlab.validation.campaigns.tensor_cores import asynchronous_units, cluster_loads
 from smlab.validation.campaigns.tensor_cores.access_kernels import MIX, AccessKernel, access_kernel
 from smlab.validation.campaigns.tensor_cores.forms import ProductForm
 from smlab.validation.service_tables import rules_version
@@ -221,6 +221,8 @@ def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
     from another block's shared memory what is published: cycles, or bytes a cycle."""
     if cluster_loads.is_cluster_load(row.form):
         return cluster_loads.simulated(row.form, row.warps, row.loop, gpu)
+    if asynchronous_units.is_asynchronous_unit(row.form):
+        return asynchronous_units.simulated(row.form, row.ilp, row.loop, gpu)
     form = form_of(row.form)
     architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
     kernel = access_kernel(row.form, row.loop, architecture, row.warps)
@@ -319,6 +321,8 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
         "fitted loads and copies": [j for j in judged if _group(j) == ("load", False) and _fitted(j)],
         "judged loads and copies": [j for j in judged if _group(j) == ("load", False) and not _fitted(j)],
         "loads from another block": [j for j in judged if _group(j)[0] == "cluster load"],
+        "fitted asynchronous units": [j for j in judged if _group(j) == ("asynchronous", True)],
+        "judged asynchronous units": [j for j in judged if _group(j) == ("asynchronous", False)],
     }
     for name, rows in groups.items():
         based = [(j.published, j.baseline) for j in rows if j.baseline is not None]
@@ -344,6 +348,8 @@ def _group(one: JudgedTime) -> tuple[str, bool]:
     row = one.published
     if cluster_loads.is_cluster_load(row.form):
         return "cluster load", row.quantity == "latency"
+    if asynchronous_units.is_asynchronous_unit(row.form):
+        return "asynchronous", _fitted(one)
     if form_of(row.form) is None or MIX.fullmatch(row.loop):
         return "load", False
     return row.rests, row.quantity == "latency"
