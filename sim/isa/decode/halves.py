@@ -27,6 +27,7 @@ from smlab.sim.isa.decode.operands import (
 )
 from smlab.sim.isa.meanings.halves import (
     BOTH_ONES,
+    HALF_FLUSH,
     HALF_POSITIVE,
     HALF_SATURATE,
     HALVES_SHIFT,
@@ -90,9 +91,12 @@ def _sources(o: Operands, names: str, brain: bool = False) -> dict[str, int]:
 
 
 def _arithmetic(o: Operands, m: tuple[str, ...], name: str, sources: str) -> tuple[int, dict[str, int]]:
-    only(m, "SAT", "F32", "RELU")
+    only(m, "SAT", "F32", "RELU", "FTZ")
+    if {"F32", "FTZ"} <= set(m):
+        raise Unknown("the modifier .FTZ")
     fields = {"dst": o.destination(), **_sources(o, sources)}
     fields["half_flags"] |= HALF_SATURATE * ("SAT" in m) | HALF_POSITIVE * ("RELU" in m)
+    fields["half_flags"] |= HALF_FLUSH * ("FTZ" in m)
     return BY_NAME[name], fields
 
 
@@ -125,7 +129,7 @@ def _hadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 def _hmul2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if BFLOAT16 in m:
         return _bfloat16_operands(o, m, "HMUL2")
-    only(m, "SAT")
+    only(m, "SAT", "FTZ")
     return _arithmetic(o, m, "hmul2", "ab")
 
 
@@ -133,7 +137,7 @@ def _hmul2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 def _hfma2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if BFLOAT16 in m:
         return _bfloat16_operands(o, m, "HFMA2")
-    only(m, "MMA", "SAT", "RELU")
+    only(m, "MMA", "SAT", "RELU", "FTZ")
     return _arithmetic(o, tuple(x for x in m if x != "MMA"), "hfma2", "abc")
 
 

@@ -45,6 +45,8 @@ def _cs2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 
 def _special(name: str) -> dict[str, int]:
+    if name == "SR_CgaSize":  # what places of constant bank 0 are told by (`constant_bank`)
+        name = "SRZ"
     if name not in SPECIALS:
         raise Unknown(f"the special register {name}")
     return {"special_register": SPECIALS[name]}

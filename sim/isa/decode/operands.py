@@ -176,6 +176,13 @@ class Operands:
             self.texts[self.next] = self.texts[self.next][1:]
         return found
 
+    def complement(self) -> bool:
+        """Whether the next source's bits are all turned; the sign is taken away."""
+        found = self.more() and self.texts[self.next].startswith("~")
+        if found:
+            self.texts[self.next] = self.texts[self.next][1:]
+        return found
+
     def upper_half(self) -> int:
         """Whether the next source is the upper half of a register, which is taken away."""
         text = self.texts[self.next].replace(".reuse", "") if self.more() else ""

@@ -27,7 +27,7 @@ from smlab.sim.isa.decode.operands import OperandRows, Unknown
 from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
 from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import MOST_ASKED_PIECES, TensorMap
-from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
+from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, WORKSPACE_BYTES, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
 from smlab.sim.isa.operation_codes import BULK_COPY, LOCAL_WINDOW, MEMORY_BARRIER, SHARED_WINDOW
 
@@ -103,6 +103,10 @@ class MachineLaunch:
         if "vprintf" in self.image.function.parts:
             room = np.zeros(PRINT_BUFFER_BYTES, dtype=np.uint8)
             self._prints = self.memory.allocate("the buffer of printf", room)
+        self._workspace = 0
+        if self.waits_for_itself:
+            room = np.zeros(WORKSPACE_BYTES, dtype=np.uint8)
+            self._workspace = self.memory.allocate("the workspace of a cooperative launch", room)
         self.parameter_bytes = self._parameters()
         self._constants = 0
         if self._takes_address_of_constants():
@@ -315,8 +319,14 @@ class MachineLaunch:
 
     def _reads(self, at: int) -> bool:
         """Whether the code reads an address from bank 0."""
-        words = (f"c[0x0][{at:#x}]", f"c[0x0][{at + 4:#x}]")
-        return any(o.text.endswith(words) for i in self.image.function.instructions for o in i.operands)
+        words = tuple(f"{before}{place:#x}]" for before in ("c[0x0][", "+") for place in (at, at + 4))
+        operands = (o.text for i in self.image.function.instructions for o in i.operands)
+        return any(text.endswith(words) and "c[0x0][" in text for text in operands)
+
+    @cached_property
+    def waits_for_itself(self) -> bool:
+        """Whether the blocks of the grid wait for each other (``grid.sync()``): then all must be resident."""
+        return self._reads(self._bank_zero.workspace)
 
     @cached_property
     def banks(self) -> dict[int, bytes]:
@@ -331,6 +341,10 @@ class MachineLaunch:
         if places.shared_window is not None:
             struct.pack_into("<I", zero, places.shared_window, SHARED_WINDOW)
         struct.pack_into("<I", zero, places.stack, self.local_bytes)
+        struct.pack_into("<I", zero, places.dynamic_shared, self.dynamic_shared_bytes)
+        if self._workspace:
+            words = self._workspace >> 32, self._workspace & 0xFFFFFFFF
+            struct.pack_into("<2I", zero, places.workspace, *words)
         if self._prints:
             stack = (LOCAL_WINDOW, self.local_bytes)
             struct.pack_into("<Q3I", zero, PRINTS_AT, self._prints, MAX_PRINTS, *stack)

@@ -43,9 +43,10 @@ HALF_SATURATE: Final = 64
 BOTH_ONES: Final = 64
 HALF_POSITIVE: Final = 1 << 12
 NAN_WINS: Final = 1 << 13
+HALF_FLUSH: Final = 1 << 14
 """The bits of ``half_flags``: two for each source (1: the low half twice, 2: the high half twice), saturate
-to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is negative, and no number
-where one of two is none."""
+to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is negative, no number where
+one of two is none, and zero with its sign for subnormal halves, sources and results."""
 
 
 def _half(word: int, half_flags: int, place: int, high: int) -> int:
@@ -78,8 +79,13 @@ def _positive(bits: int, half_flags: int) -> int:
     return 0 if half_flags & HALF_POSITIVE and bits >= 0x8000 else bits
 
 
+def _flushed(half: int, half_flags: int) -> int:
+    return half & 0x8000 if half_flags & HALF_FLUSH and half & 0x7C00 == 0 else half
+
+
 def _half_fma(a: int, b: int, c: int, half_flags: int) -> int:
-    bits = fma(f16(a), f16(b), f16(c), 16, NEAREST)
+    x, y, z = (f16(_flushed(half, half_flags)) for half in (a, b, c))
+    bits = _flushed(fma(x, y, z, 16, NEAREST), half_flags)
     return _positive(_saturated_half(bits) if half_flags & HALF_SATURATE else bits, half_flags)
 
 

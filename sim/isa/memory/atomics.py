@@ -136,6 +136,15 @@ def chosen_short(operation: int, kind: int, a: int, b: int) -> Any:
 
 
 @helper
+def arrived(barrier: int) -> Any:
+    """A barrier of sm_80 after one more arrival; see `smlab.sim.isa.meanings.memory.arrived`."""
+    expected, counted = barrier & 0xFFFFFFFF, ((barrier >> 32) & 0xFFFFFFFF) + 1
+    if counted & 0x7FFFFFFF == 0:
+        counted |= (expected + (1 << 30)) & 0x7FFFFFFF
+    return (counted << 32) | expected
+
+
+@helper
 def combined(operation: int, kind: int, old: int, value: int, compared: int) -> Any:
     """What an atomic leaves in memory."""
     if operation == d.ADD:
@@ -166,6 +175,8 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
         return value if old == 0 or less(kind, value, old) else old - 1
     if operation == d.EXCHANGE:
         return value
+    if operation == d.ARRIVE:
+        return arrived(old)
     return value if old == compared else old
 
 

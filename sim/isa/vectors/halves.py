@@ -131,11 +131,20 @@ def _by_halves(compute: Callable[..., Any]) -> Builder:
         parts = [_parts(v, source, place) for place, source in enumerate(sources)]
         made = []
         for half in range(2):
-            exact = [v.builder.fpext(half_to_single(v, part[half]), F64) for part in parts]
-            made.append(_positive(v, _saturated(v, double_to_half(v, compute(v.builder, *exact)))))
+            exact = [v.builder.fpext(half_to_single(v, _flushed(v, part[half])), F64) for part in parts]
+            rounded = _flushed(v, double_to_half(v, compute(v.builder, *exact)))
+            made.append(_positive(v, _saturated(v, rounded)))
         return _packed(v, *made)
 
     return build
+
+
+def _flushed(v: Lanes, half: Any) -> Any:
+    """Zero with its sign in place of what is subnormal, where that is asked."""
+    B = v.builder
+    tiny = B.icmp_unsigned("==", B.and_(half, v.all(0x7C00)), v.all(0))
+    cut = B.select(tiny, B.and_(half, v.all(0x8000)), half)
+    return v.either(v.flag("half_flags", halves.HALF_FLUSH), cut, half)
 
 
 def _positive(v: Lanes, half: Any) -> Any:

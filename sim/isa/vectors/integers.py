@@ -51,6 +51,19 @@ def _iadd3_long(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     return B.add(B.add(x, y), z)
 
 
+@builds("iadd64c")
+def _iadd64c(v: Lanes, a: Any, b: Any) -> Result:
+    """The carry is that of the sum, or of what is added to it."""
+    B, ones = v.builder, v.all(-1, V64)
+    x, y = (
+        v.either(v.flag("complemented", 1 << n), B.xor(value, ones), value) for n, value in enumerate((a, b))
+    )
+    part, more = B.add(x, y), B.add(_one(v, "predicate_a"), v.splat(v.field("addend"), V64))
+    total = B.add(part, more)
+    carry = B.or_(B.icmp_unsigned("<", part, x), B.icmp_unsigned("<", total, part))
+    return total, v.mask(carry), v.mask(B.xor(carry, carry))
+
+
 @builds("in_window")
 def _in_window(v: Lanes, a: Any, b: Any, c: Any) -> Result:
     """Whether the high word of an address is that of a window of memory."""
