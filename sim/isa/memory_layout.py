@@ -190,6 +190,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *("predicate_a", "predicate_b", "predicate_c", "predicate_dst", "predicate_dst_b"),
         *("truth_table", "truth_table_b"),
     ),
+    "logic of signs": _kind(*_VECTOR, "predicate_dst", "predicate_dst_b", "truth_table", "truth_table_b"),
     # memory
     "load": _kind("dst", *_ADDRESS, "is_signed", "second_dst", "words_kept"),
     "store": _kind("c", *_ADDRESS, "second_c"),

@@ -395,13 +395,11 @@ def _vabsdiff(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("SGXT", "USGXT", cls="int32")
 def _sgxt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "U32")
-    return BY_NAME["sgxt"], {
-        "dst": o.destination(),
-        **o.integer("a"),
-        **o.integer("b"),
-        "is_signed": int("U32" not in m),
-    }
+    only(m, "U32", "W")
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), "is_signed": int("U32" not in m)}
+    if "W" in m:  # by a count of bits modulo 32
+        fields["b_and"] &= 31
+    return BY_NAME["sgxt"], fields
 
 
 @opcode("BMSK", "UBMSK", cls="int32")

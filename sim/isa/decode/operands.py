@@ -176,6 +176,14 @@ class Operands:
             self.texts[self.next] = self.texts[self.next][1:]
         return found
 
+    def takes_signs(self, count: int) -> bool:
+        """Whether so many next sources are the signs of registers (``R4.SIGN``); that is taken away."""
+        texts = self.texts[self.next : self.next + count]
+        found = all(text.startswith("R") and text.endswith(".SIGN") for text in texts)
+        if found:
+            self.texts[self.next : self.next + count] = [text.removesuffix(".SIGN") for text in texts]
+        return found
+
     def complement(self) -> bool:
         """Whether the next source's bits are all turned; the sign is taken away."""
         found = self.more() and self.texts[self.next].startswith("~")

@@ -200,8 +200,8 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
         bits = fma(x, y, f32(c), 32, rounding)
         return saturated(bits) if saturate else bits
 
-    def from_integer(a: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
-        return _to_short(float(narrowed(a, is_signed, cut_bits, first_bit)), kind)
+    def from_integer(a: int, rounding: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
+        return _to_short(float(narrowed(a, is_signed, cut_bits, first_bit)), kind, rounding)
 
     def integer(a: int, rounding: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
         return to_integer(number(a >> first_bit & 0xFFFF), rounding, is_signed, 32, cut_bits)
@@ -215,14 +215,14 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
 
         return plain(value)
 
-    def from_long(a: int, is_signed: int) -> int:
-        return to_bits(Fraction(signed(a, 64) if is_signed else a), kind, NEAREST)
+    def from_long(a: int, rounding: int, is_signed: int) -> int:
+        return to_bits(Fraction(signed(a, 64) if is_signed else a), kind, rounding)
 
     def double(a: int, first_bit: int) -> int:
         return bits64(number(a >> first_bit & 0xFFFF))
 
-    def whole(a: int, rounding: int) -> int:
-        return _to_short(made_whole(number(a & 0xFFFF), rounding), kind)
+    def whole(a: int, rounding: int, first_bit: int) -> int:
+        return _to_short(made_whole(number(a >> first_bit & 0xFFFF), rounding), kind)
 
     return (
         VectorOperation(f"f2{letter}2", "ii", "i", plain(packed), "packing"),

@@ -231,14 +231,23 @@ def _d2b(v: Lanes, a: Any) -> Any:
 
 
 def _single_to_half_by_mode(v: Lanes, value: Any) -> Any:
-    """To the nearest halves or, where the mode says so, the next ones towards zero."""
+    """To the nearest halves or, where the mode says so, the next ones towards zero, up or down: to the next
+    one if the nearest lies on the other side."""
     B = v.builder
     near = single_to_half(v, value)
     sizes = [B.and_(B.bitcast(x, V32), v.all(0x7FFFFFFF)) for x in (half_to_single(v, near), value)]
     number = B.icmp_unsigned("<=", sizes[1], v.all(0x7F800000))
-    over = B.and_(number, B.icmp_unsigned(">", *sizes))
-    chop = B.icmp_unsigned("==", v.mode(), ir.Constant(HALF, rounding.CHOP))
-    return v.either(chop, B.select(over, B.sub(near, v.all(1)), near), near)
+    over, under = (B.and_(number, B.icmp_unsigned(how, *sizes)) for how in (">", "<"))
+    negative = B.icmp_signed("<", B.bitcast(value, V32), v.all(0))
+    smaller, larger = B.sub(near, v.all(1)), B.add(near, v.all(1))
+    shrunk, grown = B.select(over, smaller, near), B.select(under, larger, near)
+    for which, found in (
+        (rounding.CHOP, shrunk),
+        (rounding.DOWN, B.select(negative, grown, shrunk)),
+        (rounding.UP, B.select(negative, shrunk, grown)),
+    ):
+        near = v.either(B.icmp_unsigned("==", v.mode(), ir.Constant(HALF, which)), found, near)
+    return near
 
 
 Convert = Callable[..., Any]
@@ -314,7 +323,8 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
 
     def from_integer(v: Lanes, a: Any) -> Any:
         B, a = v.builder, narrowed(v, a)
-        return from_double(v, v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64)))
+        exact = v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64))
+        return packed(v, _cut_to_single(v, exact))
 
     def from_long(v: Lanes, a: Any) -> Any:
         """Of a large one the low bits become one, set where any of them was: a double holds the rest, and
@@ -328,7 +338,8 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         few, minus_few = (B.icmp_unsigned("==", top, v.all(end, V64)) for end in (0, -1))
         small = v.either(v.flag("is_signed"), B.or_(few, minus_few), few)
         a = B.select(small, a, cut)
-        return from_double(v, v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64)))
+        exact = v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64))
+        return packed(v, _cut_to_single(v, exact))
 
     def integer(v: Lanes, a: Any) -> Any:
         return to_integer(v, to_single(v, first(v, a)), V32)
@@ -337,7 +348,7 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         return to_integer(v, to_single(v, first(v, a)), V64)
 
     def whole(v: Lanes, a: Any) -> Any:
-        return packed(v, made_whole(v, to_single(v, v.builder.and_(a, v.all(0xFFFF)))))
+        return packed(v, made_whole(v, to_single(v, first(v, a))))
 
     BUILDERS.update(
         {

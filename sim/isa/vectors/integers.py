@@ -445,6 +445,25 @@ def _sgxt(v: Lanes, a: Any, b: Any) -> Any:
     return B.select(none, v.all(0), B.or_(low, B.and_(minus, B.not_(ones))))
 
 
+@builds("signs")
+def _signs(v: Lanes, a: Any, b: Any, c: Any) -> Result:
+    """Predicates by the signs of three words, and tables of truth values."""
+    B = v.builder
+    negative = [B.icmp_signed("<", word, v.all(0)) for word in (a, b, c)]
+    found = []
+    for table in ("truth_table", "truth_table_b"):
+        total = None
+        for which in range(8):
+            term = None
+            for n, sign in enumerate(negative):
+                one = sign if which >> (2 - n) & 1 else B.not_(sign)
+                term = one if term is None else B.and_(term, one)
+            term = v.either(v.flag(table, 1 << which), term, B.xor(term, term))
+            total = term if total is None else B.or_(total, term)
+        found.append(v.mask(total))
+    return None, found[0], found[1]
+
+
 @builds("bmsk")
 def _bmsk(v: Lanes, a: Any, b: Any) -> Any:
     B = v.builder
