@@ -31,6 +31,7 @@ _PREDICATES_AFTER: Final = {
     "IADD3": 2, "UIADD3": 2, "IADD": 2, "UIADD": 2, "LEA": 1, "ULEA": 1, "VOTE": 1, "VOTEU": 1,
     "MATCH": 0, "VIMNMX": 2, "UVIMNMX": 2, "VIMNMX3": 2,
 }  # fmt: skip
+_SIDE_BY_SIDE: Final = {"F32x2": 2, "F16x4": 2, "BF16x4": 2, "F32x4": 4, "F16x8": 4, "BF16x8": 4}
 _ALL_PREDICATES: Final = frozenset(f"P{n}" for n in range(7))
 _MEMORY_NAMES: Final = "LD LDG LDS LDL LDC LDSM ST STG STS STL ATOM ATOMG ATOMS RED REDG ULDC LDGSTS LDCU"
 _MEMORY: Final = frozenset(_MEMORY_NAMES.split())
@@ -201,6 +202,9 @@ def access_words(instruction: SassInstruction) -> int:
         return 4
     if any(m in instruction.modifiers for m in ("64", "F64", "S64", "U64")):
         return 2
+    for kind, words in _SIDE_BY_SIDE.items():
+        if kind in instruction.modifiers:
+            return words
     if instruction.opcode == "LDSM":
         return next((int(m) for m in reversed(instruction.modifiers) if m in ("2", "4")), 1)
     return 1

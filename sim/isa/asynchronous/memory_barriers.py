@@ -190,16 +190,16 @@ def settle_copies(warp: int, launch: int) -> Any:
 
 
 @helper
-def arrive_remote(warp: int, launch: int, lane: int, arrivals: int) -> Any:
-    """A lane arrives at a barrier of another block of the cluster, where that is known later. One whose block
-    has retired is nobody's any more. False after a fault."""
+def arrive_remote(warp: int, launch: int, lane: int, arrivals: int, size: int) -> Any:
+    """A lane arrives at a barrier of another block of the cluster, or tells it of bytes that are to come,
+    where that is known later. One whose block has retired is nobody's any more. False after a fault."""
     address = get64(warp + 8 * (ADDRESSES + lane))
     if owner_of(warp, launch, address) == 0 and address >> 24 < at(launch, CLUSTER_BLOCKS):
         return True
     if place_of(warp, launch, d.SHARED, lane, address, 8) == 0:
         return False
     if at(launch, COPIES_TIMED) == 0:
-        return tell_barrier(warp, launch, address, arrivals, 0)
+        return tell_barrier(warp, launch, address, arrivals, -size)
     block, there = owner_of(warp, launch, address), at(warp, CLOCK) + at(launch, NETWORK_CYCLES)
     table = copies_of(block, launch)
     for n in range(at(block, COPIES)):  # those that arrive together are one message
@@ -207,8 +207,11 @@ def arrive_remote(warp: int, launch: int, lane: int, arrivals: int) -> Any:
         known = at(row, COPY_ARRIVALS) != 0 and at(row, COPY_LEFT) == 0
         if known and at(row, COPY_DONE) == there and at(row, COPY_BARRIER) == address:
             put(row, COPY_ARRIVALS, at(row, COPY_ARRIVALS) + arrivals)
+            put(row, COPY_BYTES, at(row, COPY_BYTES) - size)
             return True
-    row = note_copy(warp, launch, address, arrivals, 0)
+    if arrivals | size == 0:
+        return True
+    row = note_copy(warp, launch, address, arrivals, -size)
     if row == 0:
         return False
     put(row, COPY_LEFT, 0)
@@ -280,6 +283,21 @@ def check_phase(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 
 @helper
+def counts_of(op: int, value: int) -> Any:
+    """The arrivals of a lane, and the bytes that are to come by what it tells."""
+    arrivals, transactions, size = at(op, I_ARRIVALS), at(op, I_TRANSACTIONS), 0
+    if arrivals == d.FROM_REGISTER:
+        arrivals = value
+    if transactions == d.ONE:
+        size = 1
+    elif transactions == d.FROM_REGISTER:
+        size = value
+    elif transactions == d.MINUS_REGISTER:
+        size = -value
+    return arrivals, size
+
+
+@helper
 def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
     """A barrier is set, some lanes arrive, or they ask for a phase."""
     put(warp, PASSES, 1)
@@ -299,10 +317,8 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
             continue
         address, value = get64(warp + 8 * (ADDRESSES + lane)), get32(values + 4 * lane)
         if at(op, I_REMOTE) != 0 and owner_of(warp, launch, address) != at(warp, BLOCK):
-            arrivals = at(op, I_ARRIVALS)
-            if arrivals == d.FROM_REGISTER:
-                arrivals = value & _M20
-            if not arrive_remote(warp, launch, lane, arrivals):
+            arrivals, size = counts_of(op, value & _M20)
+            if not arrive_remote(warp, launch, lane, arrivals, size):
                 return FAULTS
             continue
         place = place_of(warp, launch, d.SHARED, lane, address, 8)
@@ -313,16 +329,7 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
             make_known(warp, launch, address, 8)
             put(at(warp, BLOCK), FAILED_CHECKS, 0)
             break
-        value &= _M20
-        arrivals, transactions, size = at(op, I_ARRIVALS), at(op, I_TRANSACTIONS), 0
-        if arrivals == d.FROM_REGISTER:
-            arrivals = value
-        if transactions == d.ONE:
-            size = 1
-        elif transactions == d.FROM_REGISTER:
-            size = value
-        elif transactions == d.MINUS_REGISTER:
-            size = -value
+        arrivals, size = counts_of(op, value & _M20)
         token = get64(place)
         if not change_barrier(place, arrivals, size, at(op, I_DROPS)):
             return fault(warp, TOO_MANY_ARRIVALS, lane, address)

@@ -40,9 +40,7 @@ def _syncs(o: Operands, m: tuple[str, ...]) -> Fields:
         only(m[2:], "RED", "OPTOUT", *_COUNTS)
         named = [x for x in m if x in _COUNTS]
         arrivals, transactions = _COUNTS[named[0]] if named else (d.ONE, d.FROM_REGISTER)
-        remote = "RED" in m and arrivals != d.NO_COUNT
-        if remote and transactions != d.NO_COUNT:
-            raise Unknown("bytes for a barrier of another block")
+        remote = "RED" in m
         fields = {"action": d.ARRIVE_AT_BARRIER, "dst": o.destination(), "drops": int("OPTOUT" in m)}
         fields |= {"arrivals": arrivals, "transactions": transactions, "remote": int(remote)}
     else:

@@ -224,6 +224,9 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         nothing = Source(o.rows.place(0), False).fields("a")  # for the upper half
         name = {"F16": "f2h2", "BF16": "f2b2"}[kinds[0]]
         return BY_NAME[name], {"rounding": rounding, "dst": o.destination(), **nothing, **o.single("b")}
+    if kinds == ("BF16", "F16"):
+        fields = {"rounding": rounding, "dst": o.destination(), "first_bit": 16 * o.upper_half()}
+        return BY_NAME["h2b"], {**fields, **o.single("a")}
     if kinds == ("BF16", "F64"):
         return BY_NAME["d2b"], {"rounding": rounding, "dst": o.destination(), **o.double("a")}
     if kinds in (("F64", "F16"), ("F64", "BF16")):

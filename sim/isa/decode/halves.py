@@ -122,6 +122,12 @@ def _bfloat16_operands(o: Operands, m: tuple[str, ...], opcode: str) -> tuple[in
 def _hadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if BFLOAT16 in m:
         return _bfloat16_operands(o, m, "HADD2")
+    if not m and len(o.texts) == 3 and o.texts[1].startswith("R") and o.texts[2] == "-RZ.H0_H0":
+        number = o.texts[1].replace(".reuse", "")
+        if number.endswith(".F32"):  # Turing's conversion of a single, which both halves take
+            dst = o.destination()
+            o.texts[1:] = [number.removesuffix(".F32")] * 2
+            return BY_NAME["f2h2"], {"rounding": 0, "dst": dst, **o.single("a"), **o.single("b")}
     return _arithmetic(o, m, "hadd2.f32" if "F32" in m else "hadd2", "ab")
 
 

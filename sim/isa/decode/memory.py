@@ -184,10 +184,17 @@ _ATOMIC: Final = {
 }
 
 
+_VECTORS: Final = {
+    **{"F32x2": (FLOAT32, 2), "F32x4": (FLOAT32, 4), "F16x4": (HALF_PAIR, 2), "F16x8": (HALF_PAIR, 4)},
+    **{"BF16x4": (BFLOAT16_PAIR, 2), "BF16x8": (BFLOAT16_PAIR, 4)},
+}
+"""Atomics on words side by side, each for itself: their type, and how many."""
+
+
 def _atomic(space: int, reduction: bool) -> Reader:
     def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         kinds = ("S32", "U32", "U64", "S64", "64", "32", "F32", "F64", "F16x2", "BF16x2", "FTZ", "RN", "SPIN")
-        only(m, *_ATOMIC, *_CACHING, *kinds)
+        only(m, *_ATOMIC, *_CACHING, *kinds, *_VECTORS)
         first = next((x for x in m if x in _ATOMIC), None)
         if first is None:
             raise Unknown("the operation")
@@ -205,6 +212,11 @@ def _atomic(space: int, reduction: bool) -> Reader:
         ):
             number = value if name in m else number
         fields: dict[str, int] = {"dst": memory_layout.dump_at()}
+        several = next((x for x in m if x in _VECTORS), None)
+        if several is not None:
+            if kind != ADD or space != GLOBAL:
+                raise Unknown("the operation on several numbers")
+            number = _VECTORS[several][0]
         if number in (HALF_PAIR, BFLOAT16_PAIR) and (kind != ADD or space == SHARED):
             raise Unknown("the operation on pairs")
         if o.peek_predicate():
@@ -214,6 +226,8 @@ def _atomic(space: int, reduction: bool) -> Reader:
             fields["dst"] = o.destination()
         fields |= wide(o.address(), m, space)
         width = 8 if number in (U64, S64, FLOAT64) else 4
+        if several is not None:
+            width *= _VECTORS[several][1]
         fields |= {"number_type": number, "operation": kind, "width_bytes": width}
         if kind in (SWAP, SPIN):
             # The value compared with, then the new one.

@@ -127,7 +127,7 @@ class AsynchronousUnits(WarpMemory):
                 arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
                 size = (0, 1, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
                 if f.get("remote") and self.owner_of(w, w.addresses[lane]) is not w.block:
-                    self._arrive_remote(w, w.addresses[lane], lane, arrivals)
+                    self._arrive_remote(w, lane, arrivals, size)
                     continue
                 counts = (arrivals, size, f["drops"])
                 token = self._change_barrier(w, w.addresses[lane], lane, counts)
@@ -162,9 +162,10 @@ class AsynchronousUnits(WarpMemory):
             told[address].size += micro.fields.get("transactions", 0)
         w.bulk_request.copies.extend(told.values())
 
-    def _arrive_remote(self, w: WarpState, address: int, lane: int, arrivals: int) -> None:
-        """A lane arrives at a barrier of another block of the cluster, where that is known later; one whose
-        block has retired is nobody's any more."""
+    def _arrive_remote(self, w: WarpState, lane: int, arrivals: int, size: int) -> None:
+        """A lane arrives at a barrier of another block of the cluster, or tells it of bytes that are to come,
+        where that is known later; one whose block has retired is nobody's any more."""
+        address = w.addresses[lane]
         block = self.owner_of(w, address)
         if block is None and address >> 24 < self.launch.cluster_blocks:
             return
@@ -173,8 +174,10 @@ class AsynchronousUnits(WarpMemory):
         for copy in block.copies if block is not None else ():  # those that arrive together are one message
             if copy.arrivals and (copy.barrier, copy.done) == (address, there):
                 copy.arrivals += arrivals
+                copy.size -= size
                 return
-        self._note_copy(w, CopyOnItsWay(address, 0, there, arrivals))
+        if arrivals or size:
+            self._note_copy(w, CopyOnItsWay(address, -size, there, arrivals))
 
     def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
         block = self.owner_of(w, copy.barrier)

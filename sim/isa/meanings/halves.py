@@ -150,6 +150,13 @@ def half_rows() -> tuple[VectorOperation, ...]:
     row("d2b", "d", "i", plain(lambda a, rounding: _to_short(f64(a), BFLOAT16, rounding)), "conversion")
     row("d2h", "d", "i", plain(lambda a: _to_short(f64(a), 16)), "conversion")
     row("h2f", "i", "i", plain(lambda a: bits32(f16(a & 0xFFFF))), "conversion")
+    row(
+        "h2b",
+        "i",
+        "i",
+        plain(lambda a, rounding, first_bit: _to_short(f16(a >> first_bit & 0xFFFF), BFLOAT16, rounding)),
+        "conversion",
+    )
     return tuple(rows)
 
 

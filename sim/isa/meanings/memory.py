@@ -213,6 +213,13 @@ class WarpMemory(WarpOperands):
     def _update(self, w: WarpState, micro: MicroOperation, lane: int, memory: memoryview, at: int) -> None:
         """An atomic of one lane."""
         f, width, operation = micro.fields, micro.fields["width_bytes"], micro.fields["operation"]
+        if width == 16 or (width == 8 and f["number_type"] in (d.FLOAT32, d.HALF_PAIR, d.BFLOAT16_PAIR)):
+            for k in range(width // 4):  # words side by side
+                old, value = struct.unpack_from("<I", memory, at + 4 * k)[0], self.row(w, micro, "c", k)[lane]
+                new = combined(operation, f["number_type"], old, value, 0)
+                struct.pack_into("<I", memory, at + 4 * k, new & M32)
+                self.put(w, f["dst"] + k * memory_layout.ROW_BYTES, lane, old)
+            return
         old = int.from_bytes(memory[at : at + width], "little")
 
         def value_of(offset: int, register: int) -> int:

@@ -43,11 +43,12 @@ WORKSPACE_BYTES: Final = 8
 """Of a cooperative launch: the workspace's size, and the barrier of its grid, which begins as 0
 (``cooperative_groups/details/driver_abi.h``)."""
 _RESERVED: Final = "shared memory that CUDA reserves for tiles of more than a warp"
+_SMS: Final = "the number of SMs, %nsmid"
 ABSENT_WORDS: Final[tuple[tuple[int, Mapping[int, str]], ...]] = (
-    (100, {0x27C: _RESERVED}),
-    (90, {0x6C: _RESERVED}),
-    (80, {0x124: _RESERVED}),
-    (0, {}),
+    (100, {0x27C: _RESERVED, 0x2D0: _SMS}),
+    (90, {0x6C: _RESERVED, 0x10C: _SMS}),
+    (80, {0x124: _RESERVED, 0x10C: _SMS}),
+    (0, {0x10C: _SMS}),
 )
-"""Words of constant bank 0 that only the driver fills, where NVRTC 12.9 reads ``%reserved_smem_offset_1``,
-from this architecture on; a 0 in them would be taken for an address."""
+"""Words of constant bank 0 that only the driver fills, where NVRTC 12.9 reads ``%reserved_smem_offset_1`` and
+``%nsmid``, from this architecture on; a 0 in them would be taken for an address or a number."""

@@ -220,6 +220,12 @@ def _h2f(v: Lanes, a: Any) -> Any:
     return v.bits32(half_to_single(v, v.builder.and_(a, v.all(0xFFFF))))
 
 
+@builds("h2b")
+def _h2b(v: Lanes, a: Any) -> Any:
+    half = v.builder.and_(v.builder.lshr(a, v.splat(v.half("first_bit"))), v.all(0xFFFF))
+    return single_to_bfloat16(v, half_to_single(v, half), v.mode())
+
+
 @builds("d2h")
 def _d2h(v: Lanes, a: Any) -> Any:
     return double_to_half(v, v.double(a))
