@@ -8,6 +8,7 @@ from typing import Final
 
 from smlab.sim.isa.decode.micro import (
     COMBINE,
+    MODES,
     RELATIONS,
     comparison,
     float_fields,
@@ -124,10 +125,10 @@ def _hadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         return _bfloat16_operands(o, m, "HADD2")
     if not m and len(o.texts) == 3 and o.texts[1].startswith("R") and o.texts[2] == "-RZ.H0_H0":
         number = o.texts[1].replace(".reuse", "")
-        if number.endswith(".F32"):  # Turing's conversion of a single, which both halves take
+        if number.endswith(".F32"):  # Turing's conversion of a single towards zero (`cvt.rz.f16.f32`)
             dst = o.destination()
             o.texts[1:] = [number.removesuffix(".F32")] * 2
-            return BY_NAME["f2h2"], {"rounding": 0, "dst": dst, **o.single("a"), **o.single("b")}
+            return BY_NAME["f2h2"], {"rounding": MODES["RZ"], "dst": dst, **o.single("a"), **o.single("b")}
     return _arithmetic(o, m, "hadd2.f32" if "F32" in m else "hadd2", "ab")
 
 

@@ -156,3 +156,41 @@ def test_32_bytes_a_lane_and_carries_of_64_bits(engine: str) -> None:
         first, second = row[1] | row[3] << 32, row[4] | row[6] << 32
         assert mine[6] == (first + (first + second >> 64)) % (1 << 64)
         assert mine[7] == (second - first - (first < second)) % (1 << 64)
+
+
+SIDE_BY_SIDE = """.version 8.4
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 sums, .param .u64 halves, .param .u64 old) {
+.reg .b64 %d<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b16 %h<9>;
+ld.param.u64 %d0, [x]; ld.param.u64 %d1, [sums]; ld.param.u64 %d2, [halves]; ld.param.u64 %d3, [old];
+mov.u32 %r1, %tid.x; mul.wide.u32 %d4, %r1, 16; add.u64 %d0, %d0, %d4; add.u64 %d3, %d3, %d4;
+and.b32 %r2, %r1, 1; mul.wide.u32 %d5, %r2, 16; add.u64 %d1, %d1, %d5;
+ld.global.v4.f32 {%f0,%f1,%f2,%f3}, [%d0];
+red.global.add.v4.f32 [%d1], {%f0,%f1,%f2,%f3};
+atom.global.v2.f32.add {%f4,%f5}, [%d1+32], {%f0,%f1}; st.global.v2.f32 [%d3], {%f4,%f5};
+cvt.rn.f16x2.f32 %r3, %f1, %f0; cvt.rn.f16x2.f32 %r4, %f3, %f2;
+red.global.v2.f16x2.add.noftz [%d2], {%r3,%r4};
+mov.b32 {%h0,%h1}, %r3; cvt.rn.bf16.f16 %h2, %h0; cvt.rn.bf16.f16 %h3, %h1;
+st.global.v2.b16 [%d3+8], {%h2,%h3};
+ret; }
+"""
+
+
+@engines
+def test_sums_of_numbers_side_by_side(engine: str) -> None:
+    """Small whole numbers, which any order sums alike."""
+    x = RANDOM.integers(-8, 9, (64, 4)).astype(np.float32)
+    sums, halves = np.zeros((4, 4), np.float32), np.zeros(4, np.float16)
+    old = np.zeros((64, 4), np.float32)
+    image = from_cubin(assemble(SIDE_BY_SIDE, "sm_90")[0], "k", "k")
+    smlab.run(image, 1, 64, x, sums, halves.view(np.uint64), old, gpu="h100-pcie", engine=engine)
+    by_parity = x.reshape(32, 2, 4)
+    assert np.array_equal(sums[:2], by_parity.sum(0))
+    assert np.array_equal(sums[2:, :2], by_parity[:, :, :2].sum(0))
+    assert np.array_equal(halves, x.sum(0))
+    assert np.array_equal(old[:2, :2], np.zeros((2, 2)))  # in the order of the lanes
+    assert np.array_equal(old[2:4, :2], x[:2, :2])
+    assert np.array_equal(
+        old[:, 2].copy().view(np.uint32), x[:, 0].view(np.uint32) >> 16 | x[:, 1].view(np.uint32)
+    )
