@@ -28,6 +28,7 @@ from smlab.sim.isa.decode.operands import (
 )
 from smlab.sim.isa.meanings.halves import (
     BOTH_ONES,
+    EXCHANGED,
     HALF_FLUSH,
     HALF_POSITIVE,
     HALF_SATURATE,
@@ -44,7 +45,7 @@ _MAGNITUDES: Final = {0x7FFFFFFF: 0x7FFF7FFF, M32: M32}
 
 
 BFLOAT16: Final = "BF16_V2"
-_ONE, _MINUS_ZERO, _HIGH_SIGN = 0x3F803F80, 0x80008000, 0x80000000
+_ONE, _MINUS_ZERO, _HIGH_SIGN, _LOW_SIGN = 0x3F803F80, 0x80008000, 0x80000000, 0x8000
 
 
 def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
@@ -63,17 +64,17 @@ def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
     place, which, flip = "abc".index(name), 0, 0
     if (match := _HALVES.search(text)) is not None:
         if match[1] != match[3]:
-            which = 0 if match[1] == "1" else -1
-            # H1_H0 is how both halves in their places are printed; H0_NH1, with the high one's sign changed.
-            if match[0] == ".H0_NH1":
-                which, flip = 0, _HIGH_SIGN
+            # What the high half of the result takes is printed first: H1_H0 has both halves in their places,
+            # H0_NH1 exchanged, and the one that was the high one with its sign changed.
+            which = 0 if match[1] == "1" else EXCHANGED
+            flip = (_HIGH_SIGN if match[3] == "1" else _LOW_SIGN) if match[2] else 0
         else:
             which = 1 + int(match[1])
             if match[2]:
                 which = -1
         text = text.replace(match[0], "")
     if which < 0:
-        raise Unknown("halves that change places")
+        raise Unknown("a sign of one half that both take")
     found = source(text, "sign", False, single_bits, o.rows)
     if flip and found.keep != M32:
         raise Unknown("halves of different signs")

@@ -39,19 +39,22 @@ from smlab.sim.isa.vector_operation import (
 )
 
 HALVES_SHIFT: Final = 2
+EXCHANGED: Final = 3
 HALF_SATURATE: Final = 64
 BOTH_ONES: Final = 64
 HALF_POSITIVE: Final = 1 << 12
 NAN_WINS: Final = 1 << 13
 HALF_FLUSH: Final = 1 << 14
-"""The bits of ``half_flags``: two for each source (1: the low half twice, 2: the high half twice), saturate
-to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is negative, no number where
-one of two is none, and zero with its sign for subnormal halves, sources and results."""
+"""The bits of ``half_flags``: two for each source (1: the low half twice, 2: the high half twice, 3: both
+exchanged), saturate to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is
+negative, no number where one of two is none, and zero with its sign for subnormal halves, sources and
+results."""
 
 
 def _half(word: int, half_flags: int, place: int, high: int) -> int:
     which = half_flags >> HALVES_SHIFT * place & 3
-    return word >> 16 * (high if which == 0 else which - 1) & 0xFFFF
+    taken = {0: high, EXCHANGED: 1 - high}.get(which, which - 1)
+    return word >> 16 * taken & 0xFFFF
 
 
 def _saturated_half(bits: int) -> int:

@@ -90,6 +90,20 @@ def test_both_halves_are_rounded_to_whole_numbers(gpu: str, engine: str) -> None
     assert np.array_equal(out, np.floor(x))
 
 
+@pytest.mark.parametrize(
+    "gpu", ["a100-40", "rtx-3090", pytest.param("h100-pcie", marks=pytest.mark.thorough)]
+)
+@engines
+def test_products_of_complex_halves(gpu: str, engine: str) -> None:
+    """sm_86 and later exchange both halves of a source, and change a sign, in one instruction."""
+    a, b = (RANDOM.integers(-9, 10, (64, 2)).astype(np.float16) for _ in range(2))
+    out = np.zeros_like(a)
+    words_of = [x.view(np.uint32) for x in (a, b, out)]
+    smlab.run(SOURCE, 1, 64, *words_of, name="complex_products", gpu=gpu, engine=engine)
+    x, y = (h.astype(np.float64) @ [1, 1j] for h in (a, b))
+    assert np.array_equal(out.astype(np.float64) @ [1, 1j], x * y + x)
+
+
 @every
 @engines
 def test_subnormal_halves_are_flushed(gpu: str, engine: str) -> None:
