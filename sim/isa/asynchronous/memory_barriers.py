@@ -284,7 +284,7 @@ def check_phase(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 @helper
 def counts_of(op: int, value: int) -> Any:
-    """The arrivals of a lane, and the bytes that are to come by what it tells."""
+    """The arrivals of a lane, and the bytes that it says are to come."""
     arrivals, transactions, size = at(op, I_ARRIVALS), at(op, I_TRANSACTIONS), 0
     if arrivals == d.FROM_REGISTER:
         arrivals = value
