@@ -55,9 +55,11 @@ BULK_REQUEST: Final = 33
 runs of bytes, the address of what the engine is to write down (0: nothing), then each run's first byte and
 end."""
 RUN_COUNT, TO_WRITE, FIRST_RUN = 0, 1, 2
-COPY_DONE, COPY_LEFT, COPY_NEXT = 0, 1, 5
+COPY_DONE, COPY_LEFT, COPY_NEXT, COPY_ISSUED = 0, 1, 5, 6
 """What is written down: the latest cycle in which one of the copy's requests is back, of those of which that
-is known, and how many are left; and the address of the next place where the same is written down, or 0."""
+is known, and how many are left; and the address of the next place where the same is written down, or 0. An
+arrival that waits for its warp's copies by lanes waits for those issued before it: for jobs of the SM with a
+lower number than `COPY_ISSUED`."""
 BLOCK_BARRIERS: Final = 16
 """Barriers of a block. One that is for no number of warps is for all that have not exited."""
 
@@ -121,12 +123,15 @@ class CompiledSource:
 @dataclass
 class CopyOnItsWay:
     """A bulk copy to shared memory, or an arrival from another block: the barrier that is to be told, bytes,
-    and the cycle in which it is told, once that is known; arrivals."""
+    and the cycle in which it is told, once that is known; arrivals; whether the barrier is two words, as
+    sm_80 has them; and the numbers of the copies by lanes that an arrival still waits for."""
 
     barrier: int
     size: int
     done: int | None = None
     arrivals: int = 0
+    in_halves: bool = False
+    awaited: set[int] = field(default_factory=set)
 
 
 @dataclass

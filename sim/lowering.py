@@ -131,6 +131,7 @@ class Operation:
     fenced: bool = False
     empties_l1: bool = False
     bulk_copy: str | None = None
+    follows_copies: bool = False
     bulk_sectors: int = 0
 
 

@@ -28,9 +28,10 @@ _NO_RESULT: Final = frozenset(_NO_RESULT_NAMES.split())
 _SETP_NAMES: Final = "ISETP FSETP DSETP HSETP2 PSETP PLOP3 UISETP UFSETP UPLOP3 UPSETP FCHK"
 PREDICATES_ONLY: Final = frozenset(_SETP_NAMES.split())
 _PREDICATES_AFTER: Final = {
-    "IADD3": 2, "UIADD3": 2, "LEA": 1, "ULEA": 1, "VOTE": 1, "VOTEU": 1, "MATCH": 0, "VIMNMX": 2,
-    "UVIMNMX": 2, "VIMNMX3": 2,
+    "IADD3": 2, "UIADD3": 2, "IADD": 2, "UIADD": 2, "LEA": 1, "ULEA": 1, "VOTE": 1, "VOTEU": 1,
+    "MATCH": 0, "VIMNMX": 2, "UVIMNMX": 2, "VIMNMX3": 2,
 }  # fmt: skip
+_SIDE_BY_SIDE: Final = {"F32x2": 2, "F16x4": 2, "BF16x4": 2, "F32x4": 4, "F16x8": 4, "BF16x8": 4}
 _ALL_PREDICATES: Final = frozenset(f"P{n}" for n in range(7))
 _MEMORY_NAMES: Final = "LD LDG LDS LDL LDC LDSM ST STG STS STL ATOM ATOMG ATOMS RED REDG ULDC LDGSTS LDCU"
 _MEMORY: Final = frozenset(_MEMORY_NAMES.split())
@@ -118,7 +119,7 @@ def split_operands(instruction: SassInstruction) -> tuple[list[Operand], list[Op
         return operands[:1], operands[1:]  # VOTE.ANY P0, P1: no register at all
     if operands[at].kind == "memory":
         return operands[:at], operands[at:]  # ATOMS.CAST.SPIN P0, [R2], R4, R5: a predicate alone
-    at += 1
+    at += 2 if opcode == "LDG" and "256" in instruction.modifiers else 1
     allowed = _PREDICATES_AFTER.get(opcode, 0)
     while allowed and at < len(operands) and operands[at].kind == "predicate":
         at, allowed = at + 1, allowed - 1
@@ -197,10 +198,13 @@ def _address_words(instruction: SassInstruction) -> int:
 
 def access_words(instruction: SassInstruction) -> int:
     """How many registers a lane's value of a memory access fills."""
-    if "128" in instruction.modifiers:
+    if "128" in instruction.modifiers or "256" in instruction.modifiers:  # the latter in two operands
         return 4
     if any(m in instruction.modifiers for m in ("64", "F64", "S64", "U64")):
         return 2
+    for kind, words in _SIDE_BY_SIDE.items():
+        if kind in instruction.modifiers:
+            return words
     if instruction.opcode == "LDSM":
         return next((int(m) for m in reversed(instruction.modifiers) if m in ("2", "4")), 1)
     return 1

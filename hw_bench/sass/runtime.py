@@ -2,7 +2,8 @@
 
 ``printf`` becomes a call of ``vprintf(format, arguments)``, whose arguments lie on the caller's stack. On a
 GPU the driver's own code writes them into a buffer that the host prints; so does ours, into a buffer whose
-place the launch tells in constant bank 0 (`PRINTS_AT`).
+place the launch tells in constant bank 0 (`PRINTS_AT`). ``malloc`` takes the next bytes of a heap
+(`HEAP_AT`); ``free`` does not give them back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,33 @@ PRINT_BYTES: Final = 272
 arguments."""
 MAX_ARGUMENT_BYTES: Final = 256
 """32 arguments of 8 bytes, which is CUDA's own limit."""
+
+HEAP_AT: Final = 0xA0
+"""Where constant bank 0 has the heap's address (8 bytes) and its size without the header (4 bytes)."""
+HEAP_HEADER_BYTES: Final = 16
+"""Before the first piece, the bytes that are taken."""
+_MALLOC: Final = f"""
+    MOV R8, c[0x0][{HEAP_AT:#x}]
+    MOV R9, c[0x0][{HEAP_AT + 4:#x}]
+    IADD3 R6, R4, 0xf, RZ
+    LOP3.LUT R6, R6, 0xfffffff0, RZ, 0xc0, !PT
+    ISETP.GT.U32.AND P0, PT, R4, c[0x0][{HEAP_AT + 8:#x}], PT
+    @P0 BRA `(.none)
+    ISETP.NE.AND P0, PT, R5, RZ, PT
+    @P0 BRA `(.none)
+    ATOM.E.ADD.STRONG.GPU PT, R11, [R8], R6
+    IADD3 R12, R11, R6, RZ
+    ISETP.GT.U32.AND P0, PT, R12, c[0x0][{HEAP_AT + 8:#x}], PT
+    @P0 BRA `(.none)
+    IADD3 R11, R11, {HEAP_HEADER_BYTES:#x}, RZ
+    IMAD.WIDE.U32 R4, R11, 0x1, R8
+    RET.ABS.NODEC R20 0x0
+.none:
+    MOV R4, RZ
+    MOV R5, RZ
+    RET.ABS.NODEC R20 0x0
+"""
+"""R4 and R5 have the bytes that are asked for, then the address, or 0 where the heap has no room for them."""
 
 _VPRINTF: Final = f"""
     MOV R8, c[0x0][{PRINTS_AT:#x}]
@@ -93,9 +121,9 @@ _INSTRUCTION_BYTES: Final = 16
 
 
 def of_runtime(name: str, architecture: str) -> Function:
-    """What stands for a function of the runtime: ``printf``'s, ``free``, which has nothing to do, and for any
-    other (``malloc``, a failed ``assert``) a stop of the kernel."""
-    code = {"vprintf": _VPRINTF, "free": _FREE}.get(name, _TRAP)
+    """What stands for a function of the runtime: ``printf``'s, ``malloc``, ``free``, which has nothing to do,
+    and for any other (a failed ``assert``) a stop of the kernel."""
+    code = {"vprintf": _VPRINTF, "malloc": _MALLOC, "free": _FREE}.get(name, _TRAP)
     labels: dict[str, int] = {}
     instructions: list[SassInstruction] = []
     for line in filter(None, map(str.strip, code.splitlines())):

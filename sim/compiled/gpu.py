@@ -538,7 +538,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
         scheduler.shuffled = 1
     scheduler.residents |= 1 << position
     warp.pc = entry_at(st, role).value - 1
-    warp.fetched = warp.stalled = warp.groups = warp.ahead = 0
+    warp.fetched = warp.stalled = warp.groups = warp.ahead = warp.copied = 0
     step(st, w)
     if st.source != 0:
         fetch(st, i, w, op_at(st, warp.pc).line, now)

@@ -42,6 +42,7 @@ from smlab.sim.compiled.layout import (
     CLOSES_PRODUCTS,
     COPIES_IN_BULK,
     EMPTIES_L1,
+    FOLLOWS_COPIES,
     GLOBAL,
     IN_PARTS,
     JOINS_PRODUCTS,
@@ -54,7 +55,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import TICK_BITS, copy_in_bulk, empty_l1
+from smlab.sim.compiled.memory import TICK_BITS, arrive_after_copies, copy_in_bulk, empty_l1
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warp_progress import arrive, emit, leave, proceed, step, wake_up
 from smlab.sim.instruction_source import (
@@ -330,6 +331,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         empty_l1(st, i, now)
     elif op.effect == COPIES_IN_BULK and lanes != 0:
         copy_in_bulk(st, i, w, now)
+    elif op.effect == FOLLOWS_COPIES and lanes != 0:
+        arrive_after_copies(st, i, w, now)
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:

@@ -235,6 +235,7 @@ def _effect_of(operation: Operation) -> int:
         layout.CLOSES_PRODUCTS: operation.closes_products,
         layout.JOINS_PRODUCTS: operation.joins_products,
         layout.COPIES_IN_BULK: operation.bulk_copy is not None,
+        layout.FOLLOWS_COPIES: operation.follows_copies,
     }
     return next((effect for effect, has in effects.items() if has), layout.NO_EFFECT)
 

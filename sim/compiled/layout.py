@@ -37,12 +37,10 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
-# a product in its warp's group of products, or the last one there, or a bulk copy; or, from the last number
-# on, its warp
-# waits until so many groups of products are left.
-NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK, AWAITS_PRODUCTS = range(
-    7
-)
+# a product in its warp's group of products, or the last one there, or a bulk copy, or an arrival behind
+# copies; or, from the last number on, its warp waits until so many groups of products are left.
+NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK = range(6)
+FOLLOWS_COPIES, AWAITS_PRODUCTS = 6, 7
 
 # An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
 PER_SM, IN_PARTS = 1, 2
@@ -240,7 +238,7 @@ WARP = _narrow(
     ("line groups", "i8"),
     ("scheduler lanes unresolved ahead", "i4"),
     ("last_completion waiting_since block", "i8"),
-    ("barrier depth launch span since products", "i8"),
+    ("barrier depth launch span since products copies copied arrivals", "i8"),
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
@@ -250,7 +248,9 @@ instruction issued last; ``scheduler`` is its scheduler's number, ``bit`` its pl
 a mask; ``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next
 instruction
 is there, ``stalled`` the one in which its control code lets it issue that; ``groups`` and ``products`` count
-the groups of copies and of products that it has closed; ``ahead`` is how many of its next
+the groups of copies and of products that it has closed; ``copies`` counts its copies by lanes of which it is
+not known when they are back, ``copied`` is when the last of the others is, ``arrivals`` the address of the
+first of the arrivals that wait for them, or 0; ``ahead`` is how many of its next
 instructions have been executed already."""
 
 RESULT = _record("until pending")

@@ -55,6 +55,7 @@ from smlab.sim.instruction_source import (
     CONSECUTIVE,
     COPY_DONE,
     COPY_GROUPS,
+    COPY_ISSUED,
     COPY_LEFT,
     COPY_NEXT,
     FIRST_RUN,
@@ -275,7 +276,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
                 sector_at(st, first + missed).value = sector
                 missed += 1
         if missed == 0:
-            resolve(st, i, access.warp, access.target, access.row, hit)
+            load_completes(st, index, hit)
             release(st, index)
             return
         ask(st, i, index, missed)
@@ -415,6 +416,47 @@ def forget(st: State, i: int, at: int) -> None:
 
 
 @helper
+def load_completes(st: State, index: int, completion: int) -> None:
+    """It is known when a load completes; or a copy by lanes, for which arrivals of its warp may wait."""
+    access = access_at(st, index)
+    if op_at(st, access.op).joins != 0:
+        warp = warp_at(st, access.warp)
+        warp.copies -= 1
+        warp.copied = max(warp.copied, completion)
+        before, row = 0, warp.arrivals
+        while row != 0:
+            following = read_at(row, COPY_NEXT)
+            left = read_at(row, COPY_LEFT)
+            if access.sequence < read_at(row, COPY_ISSUED):
+                left -= 1
+                write_at(row, COPY_LEFT, left)
+                write_at(row, COPY_DONE, max(read_at(row, COPY_DONE), completion))
+            if left != 0:
+                before = row
+            elif before != 0:
+                write_at(before, COPY_NEXT, following)
+            else:
+                warp.arrivals = following
+            row = following
+    resolve(st, access.sm, access.warp, access.target, access.row, completion)
+
+
+@helper
+def arrive_after_copies(st: State, i: int, w: int, now: int) -> None:
+    """Arrivals that warp ``w`` has just issued come when its copies by lanes are back."""
+    warp, row = warp_at(st, w), read_at(read_at(st.context, BULK_REQUEST), TO_WRITE)
+    while row != 0:
+        following = read_at(row, COPY_NEXT)
+        write_at(row, COPY_LEFT, warp.copies)
+        write_at(row, COPY_DONE, max(warp.copied, now + 1))
+        write_at(row, COPY_ISSUED, sm_at(st, i).jobs)
+        if warp.copies != 0:
+            write_at(row, COPY_NEXT, warp.arrivals)
+            warp.arrivals = row
+        row = following
+
+
+@helper
 def await_returns(st: State, index: int) -> None:
     """Let a load wait for the sectors that are on their way for others; if L2 has served all of those, it is
     known when it completes.
@@ -433,7 +475,7 @@ def await_returns(st: State, index: int) -> None:
             before.followers = index + 1
             return
         access.latest = max(access.latest, before.due)
-    resolve(st, access.sm, access.warp, access.target, access.row, max(access.end + 1, access.latest))
+    load_completes(st, index, max(access.end + 1, access.latest))
     if access.sectors == 0:
         release(st, index)
 

@@ -116,6 +116,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         out.unit, out.op, out.lanes, out.passes, out.issue = op.unit, op.cls, warp.lanes, job.passes, now
     sm.jobs += 1
     warp.unresolved += 1
+    warp.copies += op.joins
     target = op.target if op.watched != 0 else -1
     if op.unit == GLOBAL:
         target = access_at(st, job.access).target

@@ -157,8 +157,10 @@ class _Effects:
     def data(self) -> int:
         code, layout = self.micro.code, self.micro.layout
         if code in _ACCESSES:
-            words = 1 if code == d.COPY else self.words
+            words = 1 if code == d.COPY else min(self.words, 4)
             found = self._source("c", words) if "c" in layout else 0
+            if "second_c" in self.micro.fields:
+                found |= _rows(self._field("second_c"), 4)
             return found | (self._source("swap_value", words) if "swap_value" in layout else 0)
         counts = dict.fromkeys("abc", 2)
         if code == d.BULK_COPY:
@@ -192,6 +194,10 @@ class _Effects:
             return found | _predicates(range(7))
         if "dst" not in self.micro.fields:
             return found
+        if "second_dst" in self.micro.fields:
+            kept = self._field("words_kept")
+            low, high = (kept & 15).bit_count(), (kept >> 4).bit_count()
+            return found | _rows(self._field("dst"), low) | _rows(self._field("second_dst"), high)
         return found | _rows(self._field("dst"), self._result_rows())
 
     def _result_rows(self) -> int:

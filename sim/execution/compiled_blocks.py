@@ -52,6 +52,8 @@ BLOCK_RUNS, BLOCK_DONE, BLOCK_FAULTS, BLOCK_STUCK = 0, 1, 2, 3
 STEPS, BLOCK, BEGUN, STOPPED, RUN_WORDS = range(5)
 """What `run_blocks` goes on from: warp-instructions left, the block, whether it has begun; and the warp that
 stopped it."""
+TURN: Final = 1 << 16
+"""A warp's instructions until another one has its turn: warps of a block wait for each other in loops too."""
 ACCESSES: Final = (operation_codes.LOAD, operation_codes.STORE, operation_codes.ATOMIC, operation_codes.COPY)
 GLOBAL_SPACES: Final = (operation_codes.GLOBAL, operation_codes.GENERIC)
 OPS, LENGTH, LAUNCH, WARPS_AT, WARPS, STATES_AT, PATH_AT = range(7)
@@ -173,8 +175,11 @@ def run_cluster(ops, length, launch, warps_at, state):  # type: ignore[no-untype
             own, mine = warps_at + b * warps * size, state + 8 * b * warps
             for w in range(warps):
                 while at(mine, w) == RUNS:
-                    after, steps = run_warp(ops, length, launch, own + w * size, steps)
+                    after, left = run_warp(ops, length, launch, own + w * size, min(steps, TURN))
+                    steps += left - min(steps, TURN)
                     put(control, STEPS, steps)
+                    if after == GOES_ON and steps > 0:
+                        break
                     if after in (GOES_ON, FAULTS):
                         put(control, STOPPED, b * warps + w)
                         return BLOCK_RUNS if after == GOES_ON else BLOCK_FAULTS

@@ -16,17 +16,20 @@ from smlab.sim.instructions import CLASSES, Unit
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.vector_meanings import VECTOR_CODES
-from smlab.sim.isa.operation_codes import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
+from smlab.sim.isa.operation_codes import ON_REGISTERS, SETTLES, SHARED_LOAD, WRITE_FOLLOWS
 
 
 def early_execution_flags(code: Sequence[MicroOperation]) -> NDArray[np.int64]:
     """The marks of each instruction, a sum of the above: ``(instructions,)``."""
     marks = np.zeros(len(code), dtype=np.int64)
+    settles = any(micro.fields.get("in_halves") for micro in code)
     for n, micro in enumerate(code):
         unit = CLASSES[micro.cls].unit
         of_lanes = micro.code < VECTOR_CODES or micro.code in (d.MMA, d.MMA_QUADS, d.TRANSPOSE)
         if of_lanes and unit is Unit.PIPE:
             marks[n] = ON_REGISTERS
+        elif settles and micro.code in (d.LOAD, d.ATOMIC) and micro.fields["space"] in (d.SHARED, d.GENERIC):
+            marks[n] = SETTLES
         elif micro.code == d.LOAD and micro.fields["space"] == d.SHARED and unit is Unit.SHARED:
             marks[n] = SHARED_LOAD
     marks[np.array(_write_follows(code), dtype=bool)] += WRITE_FOLLOWS

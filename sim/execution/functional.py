@@ -52,6 +52,9 @@ def run(
     Raises:
         SmlabError: a fault of the kernel, or more than ``max_instructions`` warp-instructions.
     """
+    if launch.waits_for_itself:
+        what = "a grid whose blocks wait for each other is executed with timing alone"
+        raise SmlabError.at(f"{launch.where}: grid", what, launch.blocks, "a run with timing")
     begun = time.perf_counter()
     memory, cluster = MachineMemory(launch, launch.cluster_blocks), launch.cluster_blocks
     executed, lanes = memory.executed, memory.lanes

@@ -179,7 +179,8 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     they hold what the blocks of all three wrote.
 
     A launch finds in L2 what the launches before it on the same `GlobalMemory` left there, as far as whole
-    grids ran; memory of its own has never been in L2.
+    grids ran; memory of its own has never been in L2. A grid whose blocks wait for each other runs whole, and
+    all of them must find room at once.
 
     ``recording`` writes down what every warp executes, of a whole grid.
 
@@ -194,6 +195,8 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
         raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, or all")
     if options.recording is not None and launch.blocks > count != all_sms:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
+    if launch.waits_for_itself:
+        return _whole(launch, gpu, options)
     share = _clustered(launch, gpu, count)
     # A block that has an SM of its own needs no sample.
     if launch.blocks > count != all_sms and share is not None:
@@ -208,6 +211,10 @@ def _whole(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions) -> Machi
     all_sms = gpu.integer("gpu.sms")
     used = min(all_sms, launch.blocks)
     lowered = lower_machine_code(launch, machine_from(gpu, options.policy), used, options.recording)
+    room = blocks_per_sm(lowered.kernel, lowered.machine) * all_sms
+    if launch.waits_for_itself and launch.blocks > room:
+        what = "a grid whose blocks wait for each other finds no room for all at once"
+        raise SmlabError.at(f"{launch.where}: grid", what, launch.blocks, f"at most {room} blocks")
     lowered = dataclasses.replace(lowered, l2=launch.memory.l2)
     result = options.simulate(lowered)
     simulated = _Simulated(lowered, result, used, launch.blocks)

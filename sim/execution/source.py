@@ -411,6 +411,7 @@ def lower_machine_code(
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),
+                follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
             )
         )

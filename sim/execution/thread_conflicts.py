@@ -56,6 +56,8 @@ def _of_code(launch: MachineLaunch) -> str | None:
         return "the blocks of a cluster meet in shared memory"
     if "vprintf" in launch.image.function.parts:
         return "it prints"
+    if "malloc" in launch.image.function.parts:
+        return "it takes pieces of a heap"
     for micro in launch.code:
         if micro.code == d.BULK_COPY:
             return "nobody watches what its copy engine reads and writes"

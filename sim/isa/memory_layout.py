@@ -52,6 +52,7 @@ _PLAIN: Final = {
     "above_zero": 26,  # no result is below 0
     "addend": 26,
     "negated": 26,  # a bit for each source that is taken away
+    "complemented": 27,  # a bit for each source whose bits are all turned
     "shift": 27,
     "count_limit": 26,  # the highest shift count, where `wrap_mask` is 0
     "wrap_mask": 27,
@@ -68,6 +69,9 @@ _PLAIN: Final = {
     "width_bytes": 29,  # a lane
     "offset_bytes": 30,
     "shared_offset_bytes": 26,
+    "second_dst": 34,  # where the upper four words of 32 bytes go
+    "second_c": 34,  # and where those are that are stored
+    "words_kept": 35,  # a bit for each of these eight words; those kept fill registers side by side
     "bank": 26,
     "matrices": 26,
     "transposed": 25,
@@ -116,6 +120,7 @@ _PLAIN: Final = {
     "transactions": 36,
     "drops": 37,
     "remote": 39,  # of any block of the cluster
+    "in_halves": 26,  # the barrier is what sm_80 has: two words, the second with the phase
     "phase_predicate": 38,
     "dimensions": 34,  # of a tensor map; 0: consecutive bytes
     "to_global": 35,
@@ -154,6 +159,9 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *_VECTOR, "predicate_a", "predicate_b", "predicate_dst", "predicate_dst_b", "addend", "shift"
     ),
     "64-bit sum": _kind(*_VECTOR, "negated"),
+    "64-bit sum with carry": _kind(
+        *_VECTOR, "predicate_a", "predicate_dst", "predicate_dst_b", "addend", "complemented"
+    ),
     "bitwise logic": _kind(*_VECTOR, "predicate_a", "predicate_dst", "truth_table"),
     "shift": _kind(*_VECTOR, "count_limit", "wrap_mask"),
     "bit field": _kind(*_VECTOR, "is_signed", "as_shift"),
@@ -182,9 +190,10 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *("predicate_a", "predicate_b", "predicate_c", "predicate_dst", "predicate_dst_b"),
         *("truth_table", "truth_table_b"),
     ),
+    "logic of signs": _kind(*_VECTOR, "predicate_dst", "predicate_dst_b", "truth_table", "truth_table_b"),
     # memory
-    "load": _kind("dst", *_ADDRESS, "is_signed"),
-    "store": _kind("c", *_ADDRESS),
+    "load": _kind("dst", *_ADDRESS, "is_signed", "second_dst", "words_kept"),
+    "store": _kind("c", *_ADDRESS, "second_c"),
     "copy": _kind("c", *_ADDRESS, "shared_offset_bytes", "predicate_a"),
     "matrix load": _kind("dst", *_ADDRESS, "matrices", "transposed"),
     "matrix store": _kind("c", *_ADDRESS, "matrices", "transposed"),
@@ -228,7 +237,8 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     ),
     "empty group": _kind("joins_products", "closes_products"),
     "memory barrier": _kind(
-        *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate", "remote")
+        *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate", "remote"),
+        "in_halves",
     ),
     "bulk copy": _kind(
         *("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
@@ -368,7 +378,9 @@ COPY_LEFT: Final = instruction_source.COPY_LEFT
 COPY_BARRIER, COPY_BYTES = 2, 3  # the address of its barrier; bytes, 0 in a free row
 COPY_ARRIVALS: Final = 4  # from another block of the cluster; a free row has neither these nor bytes
 COPY_NEXT: Final = instruction_source.COPY_NEXT
-COPY_WORDS: Final = 6
+COPY_ISSUED: Final = instruction_source.COPY_ISSUED
+COPY_HALVES: Final = 7  # whether its barrier is two words, as sm_80 has them
+COPY_WORDS: Final = 8
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
 SCRATCH_WORDS: Final = (
     32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16

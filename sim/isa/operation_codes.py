@@ -56,11 +56,11 @@ from typing import Final
     CLUSTER_WAIT,
 ) = range(192, 237)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
-SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE, GIVE_BARRIER_UP = range(4)
+SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE, GIVE_BARRIER_UP, ARRIVE_AFTER_COPIES = range(5)
 """What is done to a barrier in memory."""
 NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
 """How many arrivals, and bytes of transactions."""
-ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
+ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT, ARRIVE = range(13)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
 EVERYONE, SAME, DIFFERENT, OTHERS, MORE_OTHERS = range(5)
 """What a match tells: each lane the lanes with its value, all whether they have one value, or, with that
@@ -156,3 +156,5 @@ registers alone, in a pipe."""
 SHARED_LOAD: Final = 2
 WRITE_FOLLOWS: Final = 4
 """From here on a write to shared memory can be reached before a barrier of the whole block."""
+SETTLES: Final = 8
+"""Reads shared memory, where asynchronous copies that are back by now have arrived at a barrier before."""

@@ -23,6 +23,7 @@ from smlab.sim.instruction_source import (
     STALL_SLOT,
     STORE_SLOT,
     TOLD,
+    CopyOnItsWay,
     ReferenceSource,
     awaited_product_slots,
     awaited_slots,
@@ -51,7 +52,9 @@ class MachineCodeWarp(CountedWarp):
     fetched for it last.
     """
 
-    __slots__ = ("addresses", "groups", "lanes", "line", "passes", "products", "sm", "source")
+    __slots__ = (
+        *("addresses", "arrivals", "copies", "groups", "lanes", "line", "passes", "products", "sm", "source"),
+    )
 
     def __init__(
         self,
@@ -69,6 +72,8 @@ class MachineCodeWarp(CountedWarp):
         self.line = -1
         self.groups = 0  # groups of copies that it has closed
         self.products = 0  # and of products of matrices
+        self.copies: set[int] = set()  # the numbers of its copies by lanes that are not back
+        self.arrivals: list[CopyOnItsWay] = []  # what waits for those
         self.lanes, self.passes = 0, 1
         self.addresses: list[int] = []
 
@@ -83,6 +88,24 @@ class MachineCodeWarp(CountedWarp):
         place = min(self.source.pc(self.sm, self.slot), len(self.program.operations) - 1)
         self.next = self.program.operations[place]
         self.at = self.next.slot
+
+    def arrive_after_copies(self, arrivals: list[CopyOnItsWay], now: int) -> None:
+        """Arrivals come when the copies by lanes are back that the warp has issued."""
+        for arrival in arrivals:
+            if self.copies:
+                arrival.awaited = set(self.copies)
+                self.arrivals.append(arrival)
+            else:
+                arrival.done = now + 1
+
+    def copy_is_back(self, sequence: int, now: int) -> None:
+        """A copy by lanes is back, for which arrivals may wait."""
+        self.copies.discard(sequence)
+        for arrival in self.arrivals:
+            arrival.awaited.discard(sequence)
+            if not arrival.awaited:
+                arrival.done = now
+        self.arrivals = [arrival for arrival in self.arrivals if arrival.awaited]
 
     def value(self, operation: Operation, of: str) -> int:
         passes = self.passes if operation.passes == TOLD else int(operation.passes)

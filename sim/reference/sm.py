@@ -231,6 +231,8 @@ class StreamingMultiprocessor:
         warp.products += operation.closes_products
         if operation.bulk_copy and warp.lanes:
             self._copy_in_bulk(warp, operation, now)
+        if operation.follows_copies and warp.lanes:
+            warp.arrive_after_copies(self.source.bulk_request(self.index, warp.slot).copies, now)
         if operation.empties_l1:
             self.path.l1.empty()
         warp.book_issue(now)
@@ -302,6 +304,8 @@ class StreamingMultiprocessor:
             warp.pending[job.target] += 1
         if job.read_target >= 0:
             warp.pending[job.read_target] += 1
+        if operation.joins_group and isinstance(warp, MachineCodeWarp):
+            warp.copies.add(job.sequence)
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
             job.passes = len({a // self.machine.line_bytes for a in job.addresses})
@@ -337,6 +341,8 @@ class StreamingMultiprocessor:
         warp.in_flight -= 1
         if job.target >= 0:
             warp.pending[job.target] -= 1
+        if job.operation.joins_group and isinstance(warp, MachineCodeWarp):
+            warp.copy_is_back(job.sequence, now)
         self.wake(self.scheduler_of(warp), now)
         if warp.left and not warp.in_flight:
             self._finish(warp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.compiled.jit import helper, lowest_bit
-from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON, PASSES
+from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON, PASSES, RUN_COUNT, TO_WRITE
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.memory.access import (
     block_of_rank,
@@ -15,12 +15,14 @@ from smlab.sim.isa.memory.access import (
     place_of,
 )
 from smlab.sim.isa.memory.access_vectors import put_all
+from smlab.sim.isa.memory.atomics import arrived
 from smlab.sim.isa.memory_layout import (
     ACTIVE,
     ADDRESSES,
     BLOCK,
     BLOCK_WORDS,
     BLOCKS_AT,
+    BULK_REQUEST,
     CLOCK,
     CLUSTER_ARRIVED,
     CLUSTER_BLOCKS,
@@ -36,6 +38,7 @@ from smlab.sim.isa.memory_layout import (
     COPY_BARRIER,
     COPY_BYTES,
     COPY_DONE,
+    COPY_HALVES,
     COPY_LEFT,
     COPY_NEXT,
     COPY_TABLE,
@@ -62,6 +65,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_DROPS,
     I_DST,
     I_GUARD,
+    I_IN_HALVES,
     I_PHASE_PREDICATE,
     I_PREDICATE_A,
     I_PREDICATE_DST,
@@ -118,6 +122,17 @@ def tell_barrier(warp: int, launch: int, address: int, arrivals: int, size: int)
 
 
 @helper
+def tell_halves(warp: int, launch: int, address: int, arrivals: int) -> Any:
+    """Arrivals have come to a barrier of sm_80; False after a fault."""
+    place = place_of(warp, launch, d.SHARED, 0, address, 8)
+    if place == 0:
+        return False
+    for _ in range(arrivals):
+        put64(place, arrived(get64(place)))
+    return True
+
+
+@helper
 def copies_of(block: int, launch: int) -> Any:
     """Where what is on its way to a block's barriers is written down."""
     room = (block - at(launch, BLOCKS_AT)) // (8 * BLOCK_WORDS)
@@ -144,6 +159,7 @@ def note_copy(warp: int, launch: int, address: int, arrivals: int, size: int) ->
     put(row, COPY_BYTES, size)
     put(row, COPY_ARRIVALS, arrivals)
     put(row, COPY_NEXT, 0)
+    put(row, COPY_HALVES, 0)
     return row
 
 
@@ -160,7 +176,10 @@ def settle_copies(warp: int, launch: int) -> Any:
         if size | arrivals == 0:
             continue
         if at(row, COPY_LEFT) == 0 and at(row, COPY_DONE) <= now:
-            if not tell_barrier(warp, launch, at(row, COPY_BARRIER), arrivals, size):
+            if at(row, COPY_HALVES) != 0:
+                if not tell_halves(warp, launch, at(row, COPY_BARRIER), arrivals):
+                    return False
+            elif not tell_barrier(warp, launch, at(row, COPY_BARRIER), arrivals, size):
                 return False
             put(row, COPY_BYTES, 0)
             put(row, COPY_ARRIVALS, 0)
@@ -171,29 +190,67 @@ def settle_copies(warp: int, launch: int) -> Any:
 
 
 @helper
-def arrive_remote(warp: int, launch: int, lane: int, arrivals: int) -> Any:
-    """A lane arrives at a barrier of another block of the cluster, where that is known later. One whose block
-    has retired is nobody's any more. False after a fault."""
+def arrive_remote(warp: int, launch: int, lane: int, arrivals: int, size: int) -> Any:
+    """A lane arrives at a barrier of another block of the cluster, or tells it of bytes that are to come,
+    where that is known later. One whose block has retired is nobody's any more. False after a fault."""
     address = get64(warp + 8 * (ADDRESSES + lane))
     if owner_of(warp, launch, address) == 0 and address >> 24 < at(launch, CLUSTER_BLOCKS):
         return True
     if place_of(warp, launch, d.SHARED, lane, address, 8) == 0:
         return False
     if at(launch, COPIES_TIMED) == 0:
-        return tell_barrier(warp, launch, address, arrivals, 0)
+        return tell_barrier(warp, launch, address, arrivals, -size)
     block, there = owner_of(warp, launch, address), at(warp, CLOCK) + at(launch, NETWORK_CYCLES)
     table = copies_of(block, launch)
     for n in range(at(block, COPIES)):  # those that arrive together are one message
         row = table + 8 * COPY_WORDS * n
-        if at(row, COPY_ARRIVALS) != 0 and at(row, COPY_DONE) == there and at(row, COPY_BARRIER) == address:
+        known = at(row, COPY_ARRIVALS) != 0 and at(row, COPY_LEFT) == 0
+        if known and at(row, COPY_DONE) == there and at(row, COPY_BARRIER) == address:
             put(row, COPY_ARRIVALS, at(row, COPY_ARRIVALS) + arrivals)
+            put(row, COPY_BYTES, at(row, COPY_BYTES) - size)
             return True
-    row = note_copy(warp, launch, address, arrivals, 0)
+    if arrivals | size == 0:
+        return True
+    row = note_copy(warp, launch, address, arrivals, -size)
     if row == 0:
         return False
     put(row, COPY_LEFT, 0)
     put(row, COPY_DONE, there)
     return True
+
+
+@helper
+def arrive_after_copies(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """Lanes arrive when the warp's copies are back, which the engine says; without timing at once."""
+    request, rest = at(launch, BULK_REQUEST), lanes
+    put(request, RUN_COUNT, 0)
+    put(request, TO_WRITE, 0)
+    while rest != 0:
+        first = lowest_bit(rest)
+        address, count = get64(warp + 8 * (ADDRESSES + first)), 0
+        for lane in range(first, 32):
+            if (rest >> lane) & 1 != 0 and get64(warp + 8 * (ADDRESSES + lane)) == address:
+                rest &= ~(1 << lane)
+                count += 1
+        arrivals, size = count * at(op, I_ARRIVALS), count * at(op, I_TRANSACTIONS)
+        if place_of(warp, launch, d.SHARED, first, address, 8) == 0:
+            return FAULTS
+        if at(launch, COPIES_TIMED) == 0:
+            done = False
+            if at(op, I_IN_HALVES) != 0:
+                done = tell_halves(warp, launch, address, arrivals)
+            else:
+                done = tell_barrier(warp, launch, address, arrivals, size)
+            if not done:
+                return FAULTS
+            continue
+        row = note_copy(warp, launch, address, arrivals, size)
+        if row == 0:
+            return FAULTS
+        put(row, COPY_HALVES, at(op, I_IN_HALVES))
+        put(row, COPY_NEXT, at(request, TO_WRITE))
+        put(request, TO_WRITE, row)
+    return GOES_ON
 
 
 @helper
@@ -226,6 +283,21 @@ def check_phase(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 
 @helper
+def counts_of(op: int, value: int) -> Any:
+    """The arrivals of a lane, and the bytes that it says are to come."""
+    arrivals, transactions, size = at(op, I_ARRIVALS), at(op, I_TRANSACTIONS), 0
+    if arrivals == d.FROM_REGISTER:
+        arrivals = value
+    if transactions == d.ONE:
+        size = 1
+    elif transactions == d.FROM_REGISTER:
+        size = value
+    elif transactions == d.MINUS_REGISTER:
+        size = -value
+    return arrivals, size
+
+
+@helper
 def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
     """A barrier is set, some lanes arrive, or they ask for a phase."""
     put(warp, PASSES, 1)
@@ -234,6 +306,8 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
     if at(op, I_ACTION) == d.GIVE_BARRIER_UP:
         return GOES_ON
     lane_addresses(op, warp, lanes, 8)
+    if at(op, I_ACTION) == d.ARRIVE_AFTER_COPIES:
+        return arrive_after_copies(op, warp, launch, lanes)
     action, values = at(op, I_ACTION), row_of(op, warp, I_C)
     if action == d.CHECK_PHASE:
         return check_phase(op, warp, launch, lanes)
@@ -243,10 +317,8 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
             continue
         address, value = get64(warp + 8 * (ADDRESSES + lane)), get32(values + 4 * lane)
         if at(op, I_REMOTE) != 0 and owner_of(warp, launch, address) != at(warp, BLOCK):
-            arrivals = at(op, I_ARRIVALS)
-            if arrivals == d.FROM_REGISTER:
-                arrivals = value & _M20
-            if not arrive_remote(warp, launch, lane, arrivals):
+            arrivals, size = counts_of(op, value & _M20)
+            if not arrive_remote(warp, launch, lane, arrivals, size):
                 return FAULTS
             continue
         place = place_of(warp, launch, d.SHARED, lane, address, 8)
@@ -255,21 +327,15 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
         if action == d.SET_BARRIER:
             put64(place, value | (get32(values + ROW_BYTES + 4 * lane) << 32))
             make_known(warp, launch, address, 8)
+            put(at(warp, BLOCK), FAILED_CHECKS, 0)
             break
-        value &= _M20
-        arrivals, transactions, size = at(op, I_ARRIVALS), at(op, I_TRANSACTIONS), 0
-        if arrivals == d.FROM_REGISTER:
-            arrivals = value
-        if transactions == d.FROM_REGISTER:
-            size = value
-        elif transactions == d.MINUS_REGISTER:
-            size = -value
+        arrivals, size = counts_of(op, value & _M20)
         token = get64(place)
         if not change_barrier(place, arrivals, size, at(op, I_DROPS)):
             return fault(warp, TOO_MANY_ARRIVALS, lane, address)
+        put(at(warp, BLOCK), FAILED_CHECKS, 0)
         put32(dst + 4 * lane, token & FULL)
         put32(dst + ROW_BYTES + 4 * lane, (token >> 32) & FULL)
-    put(at(warp, BLOCK), FAILED_CHECKS, 0)
     return GOES_ON
 
 

@@ -1,5 +1,5 @@
-"""The table's rows for barriers in shared memory, the copy engine, and what goes with them: SYNCS, UTMALDG,
-UTMASTG, UTMAREDG, UTMAPF, UBLKCP, UBLKRED, UBLKPF, ELECT, USETMAXREG.
+"""The table's rows for barriers in shared memory, the copy engine, and what goes with them: SYNCS, ARRIVES,
+UTMALDG, UTMASTG, UTMAREDG, UTMAPF, UBLKCP, UBLKRED, UBLKPF, ELECT, USETMAXREG.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _COUNTS: Final = {
     "A1T0": (d.ONE, d.NO_COUNT),
     "ART0": (d.FROM_REGISTER, d.NO_COUNT),
     "A0TR": (d.NO_COUNT, d.FROM_REGISTER),
+    "A0T1": (d.NO_COUNT, d.ONE),
     "A0TX": (d.NO_COUNT, d.MINUS_REGISTER),
 }
 """Of an arrival, by its modifier: arrivals, and bytes that are to come or have come."""
@@ -39,15 +40,31 @@ def _syncs(o: Operands, m: tuple[str, ...]) -> Fields:
         only(m[2:], "RED", "OPTOUT", *_COUNTS)
         named = [x for x in m if x in _COUNTS]
         arrivals, transactions = _COUNTS[named[0]] if named else (d.ONE, d.FROM_REGISTER)
-        remote = "RED" in m and arrivals != d.NO_COUNT
-        if remote and transactions != d.NO_COUNT:
-            raise Unknown("bytes for a barrier of another block")
+        remote = "RED" in m
         fields = {"action": d.ARRIVE_AT_BARRIER, "dst": o.destination(), "drops": int("OPTOUT" in m)}
         fields |= {"arrivals": arrivals, "transactions": transactions, "remote": int(remote)}
     else:
         raise Unknown(f"the form {'.'.join(m)}")
     fields |= {**wide(o.address(), (), d.SHARED), "width_bytes": 8}
     return d.MEMORY_BARRIER, {**fields, **o.integer("c")}
+
+
+_AFTER_COPIES: Final = {
+    ("LDGSTSBAR", "64"): {"arrivals": d.ONE, "in_halves": 1},
+    ("LDGSTSBAR", "64", "ARVCNT"): {"arrivals": d.ONE},
+    ("LDGSTSBAR", "64", "TRANSCNT"): {"transactions": d.ONE},
+}
+"""What an arrival behind copies is, by its modifiers: one at a barrier of sm_80 or of later machines, or a
+byte that was counted before."""
+
+
+@opcode("ARRIVES", cls="shared-load")
+def _arrives(o: Operands, m: tuple[str, ...]) -> Fields:
+    """An arrival that is there when the copies by lanes that the warp has issued are."""
+    if m not in _AFTER_COPIES:
+        raise Unknown(f"the form {'.'.join(m)}")
+    fields = {"action": d.ARRIVE_AFTER_COPIES, "dst": memory_layout.dump_at(), **_AFTER_COPIES[m]}
+    return d.MEMORY_BARRIER, {**fields, **wide(o.address(), (), d.SHARED), "width_bytes": 8}
 
 
 def _pair(o: Operands) -> int:

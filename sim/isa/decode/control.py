@@ -246,9 +246,7 @@ def _warpsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     """With COLLECTIVE the label is that of the instruction behind the ENDCOLLECTIVE to come. Behind it, and
     behind EXCLUSIVE, compiled code votes among the lanes of one mask alone."""
     only(m, "ALL", "EXCLUSIVE", "COLLECTIVE")
-    if "ALL" in m:
-        return WARPSYNC, Source(o.rows.place(M32), False).fields("a")
-    fields = o.integer("a")
+    fields = Source(o.rows.place(M32), False).fields("a") if "ALL" in m else o.integer("a")
     if "COLLECTIVE" in m:
         o.text()
     return WARPSYNC, {**fields, "exclusive": int("COLLECTIVE" in m or "EXCLUSIVE" in m)}

@@ -184,9 +184,6 @@ def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     long = "S64" in m or "U64" in m
     signed = not any(x in m for x in ("U8", "U16", "U32", "U64"))
     rounding = rounding_of(m)
-    short = "F16" in m or "BF16" in m
-    if short and rounding:
-        raise Unknown("the conversion")
     kind = "d" if "F64" in m else "h" if "F16" in m else "b" if "BF16" in m else "f"
     name = ("l2" if long else "i2") + kind
     fields = {"rounding": rounding, "is_signed": int(signed), "cut_bits": _cut(m), "dst": o.destination()}
@@ -223,10 +220,13 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         return BY_NAME["d2f"], {"rounding": rounding, "dst": o.destination(), **o.double("a")}
     if kinds == ("F32", "F16") and not rounding:
         return BY_NAME["h2f"], {"dst": o.destination(), **o.single("a")}
-    if kinds == ("BF16", "F32") or (kinds == ("F16", "F32") and rounding in (MODES["RN"], MODES["RZ"])):
+    if kinds in (("BF16", "F32"), ("F16", "F32")):
         nothing = Source(o.rows.place(0), False).fields("a")  # for the upper half
         name = {"F16": "f2h2", "BF16": "f2b2"}[kinds[0]]
         return BY_NAME[name], {"rounding": rounding, "dst": o.destination(), **nothing, **o.single("b")}
+    if kinds == ("BF16", "F16"):
+        fields = {"rounding": rounding, "dst": o.destination(), "first_bit": 16 * o.upper_half()}
+        return BY_NAME["h2b"], {**fields, **o.single("a")}
     if kinds == ("BF16", "F64"):
         return BY_NAME["d2b"], {"rounding": rounding, "dst": o.destination(), **o.double("a")}
     if kinds in (("F64", "F16"), ("F64", "BF16")):
@@ -268,10 +268,13 @@ def _packed_integers(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, in
 def _frnd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F64", "F16", "BF16", "FTZ", *_ROUND)
     double = "F64" in m
+    dst = o.destination()
+    first = {"first_bit": 16 * o.upper_half()} if "F16" in m or "BF16" in m else {}
     name = "drnd" if double else "hrnd" if "F16" in m else "brnd" if "BF16" in m else "frnd"
     return BY_NAME[name], {
         "rounding": sum(_ROUND.get(x, 0) for x in m),
         "flush": int("FTZ" in m),
-        "dst": o.destination(),
+        "dst": dst,
+        **first,
         **(o.double("a") if double else o.single("a")),
     }

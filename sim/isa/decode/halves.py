@@ -8,6 +8,7 @@ from typing import Final
 
 from smlab.sim.isa.decode.micro import (
     COMBINE,
+    MODES,
     RELATIONS,
     comparison,
     float_fields,
@@ -27,6 +28,8 @@ from smlab.sim.isa.decode.operands import (
 )
 from smlab.sim.isa.meanings.halves import (
     BOTH_ONES,
+    EXCHANGED,
+    HALF_FLUSH,
     HALF_POSITIVE,
     HALF_SATURATE,
     HALVES_SHIFT,
@@ -42,7 +45,7 @@ _MAGNITUDES: Final = {0x7FFFFFFF: 0x7FFF7FFF, M32: M32}
 
 
 BFLOAT16: Final = "BF16_V2"
-_ONE, _MINUS_ZERO, _HIGH_SIGN = 0x3F803F80, 0x80008000, 0x80000000
+_ONE, _MINUS_ZERO, _HIGH_SIGN, _LOW_SIGN = 0x3F803F80, 0x80008000, 0x80000000, 0x8000
 
 
 def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
@@ -61,17 +64,17 @@ def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
     place, which, flip = "abc".index(name), 0, 0
     if (match := _HALVES.search(text)) is not None:
         if match[1] != match[3]:
-            which = 0 if match[1] == "1" else -1
-            # H1_H0 is how both halves in their places are printed; H0_NH1, with the high one's sign changed.
-            if match[0] == ".H0_NH1":
-                which, flip = 0, _HIGH_SIGN
+            # What the high half of the result takes is printed first: H1_H0 has both halves in their places,
+            # H0_NH1 exchanged, and the one that was the high one with its sign changed.
+            which = 0 if match[1] == "1" else EXCHANGED
+            flip = (_HIGH_SIGN if match[3] == "1" else _LOW_SIGN) if match[2] else 0
         else:
             which = 1 + int(match[1])
             if match[2]:
                 which = -1
         text = text.replace(match[0], "")
     if which < 0:
-        raise Unknown("halves that change places")
+        raise Unknown("a sign of one half that both take")
     found = source(text, "sign", False, single_bits, o.rows)
     if flip and found.keep != M32:
         raise Unknown("halves of different signs")
@@ -90,9 +93,12 @@ def _sources(o: Operands, names: str, brain: bool = False) -> dict[str, int]:
 
 
 def _arithmetic(o: Operands, m: tuple[str, ...], name: str, sources: str) -> tuple[int, dict[str, int]]:
-    only(m, "SAT", "F32", "RELU")
+    only(m, "SAT", "F32", "RELU", "FTZ")
+    if {"F32", "FTZ"} <= set(m):
+        raise Unknown("the modifier .FTZ")
     fields = {"dst": o.destination(), **_sources(o, sources)}
     fields["half_flags"] |= HALF_SATURATE * ("SAT" in m) | HALF_POSITIVE * ("RELU" in m)
+    fields["half_flags"] |= HALF_FLUSH * ("FTZ" in m)
     return BY_NAME[name], fields
 
 
@@ -118,6 +124,12 @@ def _bfloat16_operands(o: Operands, m: tuple[str, ...], opcode: str) -> tuple[in
 def _hadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if BFLOAT16 in m:
         return _bfloat16_operands(o, m, "HADD2")
+    if not m and len(o.texts) == 3 and o.texts[1].startswith("R") and o.texts[2] == "-RZ.H0_H0":
+        number = o.texts[1].replace(".reuse", "")
+        if number.endswith(".F32"):  # Turing's conversion of a single towards zero (`cvt.rz.f16.f32`)
+            dst = o.destination()
+            o.texts[1:] = [number.removesuffix(".F32")] * 2
+            return BY_NAME["f2h2"], {"rounding": MODES["RZ"], "dst": dst, **o.single("a"), **o.single("b")}
     return _arithmetic(o, m, "hadd2.f32" if "F32" in m else "hadd2", "ab")
 
 
@@ -125,7 +137,7 @@ def _hadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 def _hmul2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if BFLOAT16 in m:
         return _bfloat16_operands(o, m, "HMUL2")
-    only(m, "SAT")
+    only(m, "SAT", "FTZ")
     return _arithmetic(o, m, "hmul2", "ab")
 
 
@@ -133,7 +145,7 @@ def _hmul2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 def _hfma2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if BFLOAT16 in m:
         return _bfloat16_operands(o, m, "HFMA2")
-    only(m, "MMA", "SAT", "RELU")
+    only(m, "MMA", "SAT", "RELU", "FTZ")
     return _arithmetic(o, tuple(x for x in m if x != "MMA"), "hfma2", "abc")
 
 

@@ -89,9 +89,11 @@ def _long_sum(
     o: Operands, m: tuple[str, ...], fields: dict[str, int], names: str
 ) -> tuple[int, dict[str, int]]:
     """A sum of numbers of 64 bits; ``negated`` tells which of them have a minus."""
-    only(m, "64")
-    if {fields.pop("predicate_dst"), fields.pop("predicate_dst_b")} != {memory_layout.NO_PREDICATE}:
-        raise Unknown("a carry")
+    only(m, "64", "X")
+    carries = {fields["predicate_dst"], fields["predicate_dst_b"]} != {memory_layout.NO_PREDICATE}
+    if carries or "X" in m:
+        return _carried_sum(o, m, fields, names)
+    del fields["predicate_dst"], fields["predicate_dst_b"]
     negated = 0
     for n, name in enumerate("abc"):
         if name not in names:
@@ -100,6 +102,23 @@ def _long_sum(
         negated |= int(o.minus()) << n
         fields |= o.long(name)
     return BY_NAME["iadd3.64"], {**fields, "negated": negated}
+
+
+def _carried_sum(
+    o: Operands, m: tuple[str, ...], fields: dict[str, int], names: str
+) -> tuple[int, dict[str, int]]:
+    """A sum of two numbers of 64 bits with a carry: minus x is its complement and one more, but where a carry
+    comes in (X), which is that one."""
+    if names != "ab":
+        raise Unknown("a carry of three numbers")
+    fields |= {"addend": 0, "complemented": 0}
+    for n, name in enumerate(names):
+        turned, minus = o.complement(), o.minus()
+        fields["complemented"] |= int(turned or minus) << n
+        fields["addend"] += minus
+        fields |= o.long(name)
+    no_carry = {"predicate_a": memory_layout.PT, "predicate_a_xor": M32}
+    return BY_NAME["iadd64c"], {**fields, **(o.predicate_in() if "X" in m else no_carry)}
 
 
 @opcode("VIADD", cls="int32")
@@ -376,13 +395,11 @@ def _vabsdiff(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("SGXT", "USGXT", cls="int32")
 def _sgxt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "U32")
-    return BY_NAME["sgxt"], {
-        "dst": o.destination(),
-        **o.integer("a"),
-        **o.integer("b"),
-        "is_signed": int("U32" not in m),
-    }
+    only(m, "U32", "W")
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), "is_signed": int("U32" not in m)}
+    if "W" in m:  # by a count of bits modulo 32
+        fields["b_and"] &= 31
+    return BY_NAME["sgxt"], fields
 
 
 @opcode("BMSK", "UBMSK", cls="int32")

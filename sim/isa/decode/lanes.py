@@ -9,6 +9,7 @@ from smlab.sim.isa.decode.operands import (
     Unknown,
     is_predicate,
 )
+from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 from smlab.sim.isa.operation_codes import (
     ADD,
     AND,
@@ -45,6 +46,8 @@ def _cs2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 
 def _special(name: str) -> dict[str, int]:
+    if name == "SR_CgaSize":  # what places of constant bank 0 are told by (`constant_bank`)
+        name = "SRZ"
     if name not in SPECIALS:
         raise Unknown(f"the special register {name}")
     return {"special_register": SPECIALS[name]}
@@ -53,12 +56,12 @@ def _special(name: str) -> dict[str, int]:
 @opcode("PLOP3", "UPLOP3", cls="int32")
 def _plop3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "LUT")
-    fields = {
-        "predicate_dst": o.predicate_out(),
-        "predicate_dst_b": o.predicate_out(),
-        **o.predicate_in(),
-        **o.predicate_in("predicate_b"),
-    }
+    fields = {"predicate_dst": o.predicate_out(), "predicate_dst_b": o.predicate_out()}
+    if o.takes_signs(3):
+        for name in "abc":
+            fields |= o.integer(name)
+        return BY_NAME["signs"], {**fields, "truth_table": o.byte(), "truth_table_b": o.byte()}
+    fields |= {**o.predicate_in(), **o.predicate_in("predicate_b")}
     fields |= o.predicate_in("predicate_c")
     fields |= {"truth_table": o.byte(), "truth_table_b": o.byte()}
     return PLOP3, fields

@@ -24,6 +24,7 @@ from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 from smlab.sim.isa.operation_codes import (
     ADD,
     AND,
+    ARRIVE,
     ATOMIC,
     BFLOAT16_PAIR,
     COPY,
@@ -56,7 +57,9 @@ from smlab.sim.isa.operation_codes import (
     XOR,
 )
 
-_WIDTHS: Final = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+_WIDTHS: Final = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16, "256": 32}
+LONG: Final = 32
+"""Bytes of a lane in two groups of four registers (ENL2), whose upper one comes first."""
 _CACHING: Final = (
     "E",
     "SYS",
@@ -82,9 +85,18 @@ _CACHING: Final = (
 
 
 def _width(m: tuple[str, ...]) -> tuple[int, int]:
-    only(m, *_WIDTHS, *_CACHING)
+    only(m, *_WIDTHS, *_CACHING, *(["ENL2"] if "256" in m else []))
     width = next((_WIDTHS[x] for x in m if x in _WIDTHS), 4)
     return width, int("S8" in m or "S16" in m)
+
+
+def _group(o: Operands, width: int, space: int) -> dict[str, int]:
+    """The upper four words that a load of 32 bytes gives."""
+    if width != LONG:
+        return {}
+    if space != GLOBAL:
+        raise Unknown("32 bytes of other memory than global")
+    return {"second_dst": o.destination(), "words_kept": 0xFF}
 
 
 def wide(fields: dict[str, int], m: tuple[str, ...], space: int) -> dict[str, int]:
@@ -98,11 +110,14 @@ def _load(space: int) -> Reader:
         width, signed = _width(m)
         if o.peek_predicate():
             o.text()
+        long = _group(o, width, space)
         dst = o.destination()
         narrow = ".U32" in o.texts[o.next]
-        fields = wide(o.address(), m, space)
+        fields = wide(o.address(), m, space) | long
         if narrow:
             fields["address_form"] = NARROW_INDEX
+        if width == LONG and o.more() and o.texts[o.next].startswith("0x"):
+            fields["words_kept"] = o.byte()
         if o.more() and is_predicate(o.texts[o.next]):
             o.text()
         return LOAD, {**fields, "dst": dst, "width_bytes": width, "is_signed": signed}
@@ -117,7 +132,13 @@ def _store(space: int) -> Reader:
         fields = wide(o.address(), m, space)
         if narrow:
             fields["address_form"] = NARROW_INDEX
-        return STORE, {**fields, **o.integer("c"), "width_bytes": width}
+        fields |= o.integer("c")
+        if width == LONG:
+            second = o.integer("b")
+            if not second["b_reg"] or space != GLOBAL:
+                raise Unknown("a constant of four words, or other memory than global")
+            fields["second_c"] = second["b"]
+        return STORE, {**fields, "width_bytes": width}
 
     return read
 
@@ -159,13 +180,21 @@ _ATOMIC: Final = {
     "CAS": SWAP,
     "CAST": SPIN,
     "POPC": COUNT,
+    "ARRIVE": ARRIVE,
 }
+
+
+_VECTORS: Final = {
+    **{"F32x2": (FLOAT32, 2), "F32x4": (FLOAT32, 4), "F16x4": (HALF_PAIR, 2), "F16x8": (HALF_PAIR, 4)},
+    **{"BF16x4": (BFLOAT16_PAIR, 2), "BF16x8": (BFLOAT16_PAIR, 4)},
+}
+"""Atomics on words side by side, each for itself: their type, and how many."""
 
 
 def _atomic(space: int, reduction: bool) -> Reader:
     def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         kinds = ("S32", "U32", "U64", "S64", "64", "32", "F32", "F64", "F16x2", "BF16x2", "FTZ", "RN", "SPIN")
-        only(m, *_ATOMIC, *_CACHING, *kinds)
+        only(m, *_ATOMIC, *_CACHING, *kinds, *_VECTORS)
         first = next((x for x in m if x in _ATOMIC), None)
         if first is None:
             raise Unknown("the operation")
@@ -183,6 +212,11 @@ def _atomic(space: int, reduction: bool) -> Reader:
         ):
             number = value if name in m else number
         fields: dict[str, int] = {"dst": memory_layout.dump_at()}
+        several = next((x for x in m if x in _VECTORS), None)
+        if several is not None:
+            if kind != ADD or space != GLOBAL:
+                raise Unknown("the operation on several numbers")
+            number = _VECTORS[several][0]
         if number in (HALF_PAIR, BFLOAT16_PAIR) and (kind != ADD or space == SHARED):
             raise Unknown("the operation on pairs")
         if o.peek_predicate():
@@ -192,13 +226,15 @@ def _atomic(space: int, reduction: bool) -> Reader:
             fields["dst"] = o.destination()
         fields |= wide(o.address(), m, space)
         width = 8 if number in (U64, S64, FLOAT64) else 4
+        if several is not None:
+            width *= _VECTORS[several][1]
         fields |= {"number_type": number, "operation": kind, "width_bytes": width}
         if kind in (SWAP, SPIN):
             # The value compared with, then the new one.
             fields |= o.integer("c")
             new = o.integer("b")
             fields |= {"swap_value": new["b"], "swap_value_reg": new["b_reg"]}
-        elif kind != COUNT:
+        elif kind not in (COUNT, ARRIVE):
             fields |= o.integer("c")
         return ATOMIC, fields
 
@@ -216,6 +252,8 @@ def _ldc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     width, signed = _width(m)
     dst, text = o.destination(), o.texts[o.next]
     if (fields := indexed_constant(text)) is not None:
+        # A word that only a driver has is refused.
+        o.rows.constants(fields["bank"], max(0, fields["offset_bytes"]))
         o.text()
         return LOAD_CONSTANT, {**fields, "dst": dst, "width_bytes": width, "is_signed": signed}
     if width < 4:

@@ -176,6 +176,21 @@ class Operands:
             self.texts[self.next] = self.texts[self.next][1:]
         return found
 
+    def takes_signs(self, count: int) -> bool:
+        """Whether so many next sources are the signs of registers (``R4.SIGN``); that is taken away."""
+        texts = self.texts[self.next : self.next + count]
+        found = all(text.startswith("R") and text.endswith(".SIGN") for text in texts)
+        if found:
+            self.texts[self.next : self.next + count] = [text.removesuffix(".SIGN") for text in texts]
+        return found
+
+    def complement(self) -> bool:
+        """Whether the next source's bits are all turned; the sign is taken away."""
+        found = self.more() and self.texts[self.next].startswith("~")
+        if found:
+            self.texts[self.next] = self.texts[self.next][1:]
+        return found
+
     def upper_half(self) -> int:
         """Whether the next source is the upper half of a register, which is taken away."""
         text = self.texts[self.next].replace(".reuse", "") if self.more() else ""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
-from smlab.hw_bench.sass.runtime import PRINTS_AT
+from smlab.hw_bench.sass.runtime import HEAP_AT, HEAP_HEADER_BYTES, PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.execution.address_slice import rows_to_clear
 from smlab.sim.execution.early_execution import early_execution_flags
@@ -27,9 +27,16 @@ from smlab.sim.isa.decode.operands import OperandRows, Unknown
 from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
 from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import MOST_ASKED_PIECES, TensorMap
-from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
+from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, WORKSPACE_BYTES, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
-from smlab.sim.isa.operation_codes import BULK_COPY, LOCAL_WINDOW, MEMORY_BARRIER, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import (
+    BULK_COPY,
+    LOAD,
+    LOCAL_WINDOW,
+    MEMORY_BARRIER,
+    SHARED_WINDOW,
+    STORE,
+)
 
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
@@ -40,6 +47,8 @@ MOST_CLUSTER_BLOCKS: Final = 16
 ADDRESS_BYTES: Final = 8
 PARAMETER_ALIGNMENT: Final = 64
 MAX_LOCAL_BYTES: Final = 1 << 19
+HEAP_BYTES: Final = 8 << 20
+"""Of a kernel that calls ``malloc``, CUDA's own default; what it keeps there, later launches find."""
 
 BULK_PIECE_BYTES: Final = 16
 MOST_CHECKS: Final = 1 << 18
@@ -103,6 +112,14 @@ class MachineLaunch:
         if "vprintf" in self.image.function.parts:
             room = np.zeros(PRINT_BUFFER_BYTES, dtype=np.uint8)
             self._prints = self.memory.allocate("the buffer of printf", room)
+        self._heap = 0
+        if "malloc" in self.image.function.parts:
+            content = self.memory.variables("the heap", bytes(HEAP_HEADER_BYTES + HEAP_BYTES))
+            self._heap = self.memory.allocate("the heap of malloc", content)
+        self._workspace = 0
+        if self.waits_for_itself:
+            room = np.zeros(WORKSPACE_BYTES, dtype=np.uint8)
+            self._workspace = self.memory.allocate("the workspace of a cooperative launch", room)
         self.parameter_bytes = self._parameters()
         self._constants = 0
         if self._takes_address_of_constants():
@@ -315,8 +332,14 @@ class MachineLaunch:
 
     def _reads(self, at: int) -> bool:
         """Whether the code reads an address from bank 0."""
-        words = (f"c[0x0][{at:#x}]", f"c[0x0][{at + 4:#x}]")
-        return any(o.text.endswith(words) for i in self.image.function.instructions for o in i.operands)
+        words = tuple(f"{before}{place:#x}]" for before in ("c[0x0][", "+") for place in (at, at + 4))
+        operands = (o.text for i in self.image.function.instructions for o in i.operands)
+        return any(text.endswith(words) and "c[0x0][" in text for text in operands)
+
+    @cached_property
+    def waits_for_itself(self) -> bool:
+        """Whether the blocks of the grid wait for each other (``grid.sync()``): then all must be resident."""
+        return self._reads(self._bank_zero.workspace)
 
     @cached_property
     def banks(self) -> dict[int, bytes]:
@@ -331,9 +354,15 @@ class MachineLaunch:
         if places.shared_window is not None:
             struct.pack_into("<I", zero, places.shared_window, SHARED_WINDOW)
         struct.pack_into("<I", zero, places.stack, self.local_bytes)
+        struct.pack_into("<I", zero, places.dynamic_shared, self.dynamic_shared_bytes)
+        if self._workspace:
+            words = self._workspace >> 32, self._workspace & 0xFFFFFFFF
+            struct.pack_into("<2I", zero, places.workspace, *words)
         if self._prints:
             stack = (LOCAL_WINDOW, self.local_bytes)
             struct.pack_into("<Q3I", zero, PRINTS_AT, self._prints, MAX_PRINTS, *stack)
+        if self._heap:
+            struct.pack_into("<QI", zero, HEAP_AT, self._heap, HEAP_BYTES)
         if self._constants:
             struct.pack_into("<Q", zero, places.constants, self._constants)
         if places.cluster is not None:
@@ -491,6 +520,9 @@ def _close_up(ops: NDArray[np.int64]) -> int:
         uniform = rows[(rows >= _FIRST_UNIFORM) & (rows < _FIRST_REGISTER)]
         last = max(last, int(uniform.max(initial=0)))
         places.append((at, rows >= _FIRST_REGISTER))
+    seconds = np.isin(ops[:, memory_layout.PLACE["code"]], (LOAD, STORE))
+    at = ops[:, memory_layout.PLACE["second_dst"]]  # or that of what is stored
+    places.append((at, seconds & (at >= _FIRST_REGISTER)))
     used = (last - _FIRST_UNIFORM) // memory_layout.ROW_BYTES + 4 if last else 0
     used = min(memory_layout.UNIFORM_ROWS, used)
     moved = (memory_layout.UNIFORM_ROWS - used) * memory_layout.ROW_BYTES

@@ -24,7 +24,7 @@ from smlab.sim.isa.launch.tensor_map import (
     TensorMapWords,
     unpack_map,
 )
-from smlab.sim.isa.meanings.memory import BLOCK_ADDRESS, WarpMemory, combined
+from smlab.sim.isa.meanings.memory import BLOCK_ADDRESS, WarpMemory, arrived, combined
 from smlab.sim.isa.meanings.warp_state import Fault, WarpState, members
 from smlab.sim.isa.vector_operation import signed
 
@@ -96,7 +96,13 @@ class AsynchronousUnits(WarpMemory):
         w.block.copies = [copy for copy in copies if copy.done is None or copy.done > w.clock]
         for copy in copies:
             if copy.done is not None and copy.done <= w.clock:
-                self._change_barrier(w, copy.barrier, 0, (copy.arrivals, -copy.size, 0))
+                if copy.in_halves:
+                    memory, at, word = self._barrier_word(w, copy.barrier, 0)
+                    for _ in range(copy.arrivals):
+                        word = arrived(word)
+                    memory[at : at + 8] = word.to_bytes(8, "little")
+                else:
+                    self._change_barrier(w, copy.barrier, 0, (copy.arrivals, -copy.size, 0))
 
     def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
         f, which = micro.fields, members(lanes)
@@ -104,6 +110,9 @@ class AsynchronousUnits(WarpMemory):
         if f["action"] == d.GIVE_BARRIER_UP:
             return GOES_ON
         self._addresses(w, micro)
+        if f["action"] == d.ARRIVE_AFTER_COPIES:
+            self._arrive_after_copies(w, micro, which)
+            return GOES_ON
         values = self.row(w, micro, "c")
         if f["action"] == d.SET_BARRIER:
             lane = which[0]
@@ -116,9 +125,9 @@ class AsynchronousUnits(WarpMemory):
         if f["action"] == d.ARRIVE_AT_BARRIER:
             for lane in which:
                 arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
-                size = (0, 0, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
+                size = (0, 1, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
                 if f.get("remote") and self.owner_of(w, w.addresses[lane]) is not w.block:
-                    self._arrive_remote(w, w.addresses[lane], lane, arrivals)
+                    self._arrive_remote(w, lane, arrivals, size)
                     continue
                 counts = (arrivals, size, f["drops"])
                 token = self._change_barrier(w, w.addresses[lane], lane, counts)
@@ -139,9 +148,24 @@ class AsynchronousUnits(WarpMemory):
             raise Fault(memory_layout.NEVER_COMPLETES, lane, told_barrier(w.addresses[lane], word))
         return AWAITS
 
-    def _arrive_remote(self, w: WarpState, address: int, lane: int, arrivals: int) -> None:
-        """A lane arrives at a barrier of another block of the cluster, where that is known later; one whose
-        block has retired is nobody's any more."""
+    def _arrive_after_copies(self, w: WarpState, micro: MicroOperation, which: list[int]) -> None:
+        """Lanes arrive when the warp's copies are back, which the engine says."""
+        w.bulk_request = BulkRequest()
+        told: dict[int, CopyOnItsWay] = {}
+        for lane in which:
+            address = w.addresses[lane]
+            self._barrier_word(w, address, lane)
+            if address not in told:
+                told[address] = CopyOnItsWay(address, 0, in_halves=bool(micro.fields.get("in_halves")))
+                self._note_copy(w, told[address])
+            told[address].arrivals += micro.fields.get("arrivals", 0)
+            told[address].size += micro.fields.get("transactions", 0)
+        w.bulk_request.copies.extend(told.values())
+
+    def _arrive_remote(self, w: WarpState, lane: int, arrivals: int, size: int) -> None:
+        """A lane arrives at a barrier of another block of the cluster, or tells it of bytes that are to come,
+        where that is known later; one whose block has retired is nobody's any more."""
+        address = w.addresses[lane]
         block = self.owner_of(w, address)
         if block is None and address >> 24 < self.launch.cluster_blocks:
             return
@@ -150,8 +174,10 @@ class AsynchronousUnits(WarpMemory):
         for copy in block.copies if block is not None else ():  # those that arrive together are one message
             if copy.arrivals and (copy.barrier, copy.done) == (address, there):
                 copy.arrivals += arrivals
+                copy.size -= size
                 return
-        self._note_copy(w, CopyOnItsWay(address, 0, there, arrivals))
+        if arrivals or size:
+            self._note_copy(w, CopyOnItsWay(address, -size, there, arrivals))
 
     def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
         block = self.owner_of(w, copy.barrier)

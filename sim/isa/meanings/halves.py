@@ -39,18 +39,22 @@ from smlab.sim.isa.vector_operation import (
 )
 
 HALVES_SHIFT: Final = 2
+EXCHANGED: Final = 3
 HALF_SATURATE: Final = 64
 BOTH_ONES: Final = 64
 HALF_POSITIVE: Final = 1 << 12
 NAN_WINS: Final = 1 << 13
-"""The bits of ``half_flags``: two for each source (1: the low half twice, 2: the high half twice), saturate
-to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is negative, and no number
-where one of two is none."""
+HALF_FLUSH: Final = 1 << 14
+"""The bits of ``half_flags``: two for each source (1: the low half twice, 2: the high half twice, 3: both
+exchanged), saturate to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is
+negative, no number where one of two is none, and zero with its sign for subnormal halves, sources and
+results."""
 
 
 def _half(word: int, half_flags: int, place: int, high: int) -> int:
     which = half_flags >> HALVES_SHIFT * place & 3
-    return word >> 16 * (high if which == 0 else which - 1) & 0xFFFF
+    taken = {0: high, EXCHANGED: 1 - high}.get(which, which - 1)
+    return word >> 16 * taken & 0xFFFF
 
 
 def _saturated_half(bits: int) -> int:
@@ -78,8 +82,13 @@ def _positive(bits: int, half_flags: int) -> int:
     return 0 if half_flags & HALF_POSITIVE and bits >= 0x8000 else bits
 
 
+def _flushed(half: int, half_flags: int) -> int:
+    return half & 0x8000 if half_flags & HALF_FLUSH and half & 0x7C00 == 0 else half
+
+
 def _half_fma(a: int, b: int, c: int, half_flags: int) -> int:
-    bits = fma(f16(a), f16(b), f16(c), 16, NEAREST)
+    x, y, z = (f16(_flushed(half, half_flags)) for half in (a, b, c))
+    bits = _flushed(fma(x, y, z, 16, NEAREST), half_flags)
     return _positive(_saturated_half(bits) if half_flags & HALF_SATURATE else bits, half_flags)
 
 
@@ -144,6 +153,13 @@ def half_rows() -> tuple[VectorOperation, ...]:
     row("d2b", "d", "i", plain(lambda a, rounding: _to_short(f64(a), BFLOAT16, rounding)), "conversion")
     row("d2h", "d", "i", plain(lambda a: _to_short(f64(a), 16)), "conversion")
     row("h2f", "i", "i", plain(lambda a: bits32(f16(a & 0xFFFF))), "conversion")
+    row(
+        "h2b",
+        "i",
+        "i",
+        plain(lambda a, rounding, first_bit: _to_short(f16(a >> first_bit & 0xFFFF), BFLOAT16, rounding)),
+        "conversion",
+    )
     return tuple(rows)
 
 
@@ -194,8 +210,8 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
         bits = fma(x, y, f32(c), 32, rounding)
         return saturated(bits) if saturate else bits
 
-    def from_integer(a: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
-        return _to_short(float(narrowed(a, is_signed, cut_bits, first_bit)), kind)
+    def from_integer(a: int, rounding: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
+        return _to_short(float(narrowed(a, is_signed, cut_bits, first_bit)), kind, rounding)
 
     def integer(a: int, rounding: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
         return to_integer(number(a >> first_bit & 0xFFFF), rounding, is_signed, 32, cut_bits)
@@ -209,14 +225,14 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
 
         return plain(value)
 
-    def from_long(a: int, is_signed: int) -> int:
-        return to_bits(Fraction(signed(a, 64) if is_signed else a), kind, NEAREST)
+    def from_long(a: int, rounding: int, is_signed: int) -> int:
+        return to_bits(Fraction(signed(a, 64) if is_signed else a), kind, rounding)
 
     def double(a: int, first_bit: int) -> int:
         return bits64(number(a >> first_bit & 0xFFFF))
 
-    def whole(a: int, rounding: int) -> int:
-        return _to_short(made_whole(number(a & 0xFFFF), rounding), kind)
+    def whole(a: int, rounding: int, first_bit: int) -> int:
+        return _to_short(made_whole(number(a >> first_bit & 0xFFFF), rounding), kind)
 
     return (
         VectorOperation(f"f2{letter}2", "ii", "i", plain(packed), "packing"),

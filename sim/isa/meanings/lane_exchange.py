@@ -176,7 +176,7 @@ def special(w: WarpState, launch: MachineLaunch, number: int, lane: int) -> int:
         14: 1 << lane,
         15: w.block.rank,
         17: x,
-        18: w.number,
+        18: w.number << 8,
         19: w.clock * 10**9 // launch.sm_hz,
         20: w.clock * 10**9 // launch.sm_hz >> 32,
         22: launch.shared_bytes,

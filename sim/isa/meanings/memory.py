@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from smlab.sim.isa import memory_layout
@@ -75,6 +75,10 @@ class WarpMemory(WarpOperands):
                 return memoryview(allocation.content.data), address - allocation.address
         raise Fault(memory_layout.OUT_OF_BOUNDS, lane, address)
 
+    def _settle_copies(self, w: WarpState) -> None:
+        """The copies of the block that are done by now tell their barriers."""
+        raise NotImplementedError
+
     def block_of_rank(self, w: WarpState, rank: int) -> BlockState | None:
         """The block of this rank in a warp's cluster; None where it has retired, or there is none."""
         if not 0 <= rank < self.launch.cluster_blocks:
@@ -110,6 +114,8 @@ class WarpMemory(WarpOperands):
 
     def _access(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f, width = micro.fields, micro.fields["width_bytes"]
+        if any(copy.in_halves for copy in w.block.copies):
+            self._settle_copies(w)
         spaces = self._addresses(w, micro)
         if micro.code == d.ATOMIC:
             done = lanes
@@ -131,19 +137,28 @@ class WarpMemory(WarpOperands):
                     self.put(
                         w, f["dst"], lane, int.from_bytes(content, "little", signed=bool(f["is_signed"]))
                     )
-                for k in range(width // 4):
-                    self.put(
-                        w,
-                        f["dst"] + k * memory_layout.ROW_BYTES,
-                        lane,
-                        struct.unpack_from("<I", content, 4 * k)[0],
-                    )
+                for k, row in self._loaded_rows(f, width):
+                    self.put(w, row, lane, struct.unpack_from("<I", content, 4 * k)[0])
             elif micro.code == d.STORE:
-                words = [self.row(w, micro, "c", k)[lane] for k in range(max(1, width // 4))]
+                words = [self.row(w, micro, "c", k)[lane] for k in range(max(1, min(width, 16) // 4))]
+                if width == 32:
+                    words += [w.rows[f["second_c"] + k * memory_layout.ROW_BYTES][lane] for k in range(4)]
                 content = b"".join(struct.pack("<I", word) for word in words)
                 memory[at : at + width] = content[:width]
             else:
                 self._update(w, micro, lane, memory, at)
+
+    def _loaded_rows(self, f: Mapping[str, int], width: int) -> list[tuple[int, int]]:
+        """The words of a load that registers take, and where those lie."""
+        if width < 32:
+            return [(k, f["dst"] + k * memory_layout.ROW_BYTES) for k in range(width // 4)]
+        groups = (f["dst"], f["second_dst"])
+        kept = [[k for k in range(4 * n, 4 * n + 4) if f["words_kept"] >> k & 1] for n in range(2)]
+        return [
+            (k, first + place * memory_layout.ROW_BYTES)
+            for first, words in zip(groups, kept, strict=True)
+            for place, k in enumerate(words)
+        ]
 
     def _copy(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """An asynchronous copy from global to shared memory, done at once. Lanes without its predicate write
@@ -198,6 +213,13 @@ class WarpMemory(WarpOperands):
     def _update(self, w: WarpState, micro: MicroOperation, lane: int, memory: memoryview, at: int) -> None:
         """An atomic of one lane."""
         f, width, operation = micro.fields, micro.fields["width_bytes"], micro.fields["operation"]
+        if width == 16 or (width == 8 and f["number_type"] in (d.FLOAT32, d.HALF_PAIR, d.BFLOAT16_PAIR)):
+            for k in range(width // 4):  # words side by side
+                old, value = struct.unpack_from("<I", memory, at + 4 * k)[0], self.row(w, micro, "c", k)[lane]
+                new = combined(operation, f["number_type"], old, value, 0)
+                struct.pack_into("<I", memory, at + 4 * k, new & M32)
+                self.put(w, f["dst"] + k * memory_layout.ROW_BYTES, lane, old)
+            return
         old = int.from_bytes(memory[at : at + width], "little")
 
         def value_of(offset: int, register: int) -> int:
@@ -220,6 +242,15 @@ class WarpMemory(WarpOperands):
             self.put(w, f["dst"] + k * memory_layout.ROW_BYTES, lane, old >> 32 * k)
 
 
+def arrived(barrier: int) -> int:
+    """A barrier of sm_80 after one more arrival: in its low word 2^30 less the arrivals of a phase; in its
+    high one the phase, and 2^31 less the arrivals that lack, which begin anew when none does."""
+    expected, counted = barrier & M32, (barrier >> 32) + 1
+    if counted & 0x7FFFFFFF == 0:
+        counted = (counted & M32) | (expected + (1 << 30)) & 0x7FFFFFFF
+    return counted << 32 | expected
+
+
 def combined(operation: int, kind: int, old: int, value: int, compared: int) -> int:
     """What an atomic leaves in memory."""
     if operation == d.ADD and kind == d.FLOAT32:
@@ -237,6 +268,8 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
     def ordered(x: int) -> int:
         return signed(x) if kind == d.S32 else signed(x, 64) if kind == d.S64 else x
 
+    if operation == d.ARRIVE:
+        return arrived(old)
     less = ordered(value) < ordered(old)
     results = {
         d.ADD: old + value,

@@ -219,6 +219,11 @@ def _extended(a: int, b: int, is_signed: int) -> int:
     return low | (M32 << width & M32) if is_signed and low >> (width - 1) else low
 
 
+def _logic_of_signs(a: int, b: int, c: int, truth_table: int, truth_table_b: int) -> tuple[int, bool, bool]:
+    which = (a >> 31) << 2 | (b >> 31) << 1 | c >> 31
+    return 0, bool(truth_table >> which & 1), bool(truth_table_b >> which & 1)
+
+
 def _bit_mask(a: int, b: int, wraps: int) -> int:
     return ((1 << min(b, 32)) - 1) << (a & 31 if wraps else min(a, 32))
 
@@ -385,6 +390,7 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("iabs", "i", "i", plain(lambda a: abs(signed(a))))
     row("sgxt", "ii", "i", plain(_extended), "bit field")
     row("bmsk", "ii", "i", plain(_bit_mask), "bit mask")
+    row("signs", "iii", "p", _logic_of_signs, "logic of signs")
     _float_rows(row)
     _conversion_rows(row)
     row("rcp", "i", "i", plain(_special(_reciprocal)))

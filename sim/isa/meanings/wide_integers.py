@@ -95,6 +95,7 @@ def integer_rows() -> tuple[VectorOperation, ...]:
         row(
             "iadd3.64", "ddd", "d", plain(lambda a, b, c, negated: _sum((a, b, c), negated), 64), "64-bit sum"
         ),
+        row("iadd64c", "dd", "d", _carried_sum, "64-bit sum with carry"),
         row("sel.64", "dd", "d", plain(lambda a, b, predicate_a: a if predicate_a else b, 64), "selection"),
         row("isetp.u64", "dd", "p", _compared(0), "comparison"),
         row("isetp.s64", "dd", "p", _compared(64), "comparison"),
@@ -134,6 +135,13 @@ def integer_rows() -> tuple[VectorOperation, ...]:
         row("imnmx3.u", "iii", "i", _of_three(0), "selection"),
         row("imnmx3.s", "iii", "i", _of_three(32), "selection"),
     )
+
+
+def _carried_sum(a: int, b: int, predicate_a: bool, addend: int, complemented: int) -> tuple[int, bool, bool]:
+    """A sum of two numbers of 64 bits, and its carry."""
+    x, y = (value ^ M64 if complemented >> n & 1 else value for n, value in enumerate((a, b)))
+    total = x + y + predicate_a + addend
+    return total & M64, total > M64, False
 
 
 def _compared(bits: int) -> Meaning:

@@ -75,9 +75,12 @@ from smlab.sim.isa.vectors.word_access import (
     I_IS_SIGNED,
     I_OFFSET_BYTES,
     I_PREDICATE_A,
+    I_SECOND_C,
+    I_SECOND_DST,
     I_SHARED_OFFSET_BYTES,
     I_SPACE,
     I_WIDTH_BYTES,
+    I_WORDS_KEPT,
     at,
     fault,
     get8,
@@ -311,6 +314,8 @@ def window_of(address: int) -> Any:
 @inlined
 def load(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, signed, dst = at(op, I_WIDTH_BYTES), at(op, I_IS_SIGNED), warp + at(op, I_DST)
+    if width == 32:
+        return load_eight_words(op, warp, launch, lanes)
     unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
     if space == d.MIXED:
@@ -347,6 +352,46 @@ def load(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 
 @helper
+def load_eight_words(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """32 bytes a lane, from global memory: of each half those words that are kept fill registers side by
+    side."""
+    lane_addresses(op, warp, lanes, 32)
+    rest, kept = lanes, at(op, I_WORDS_KEPT)
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        place = place_of(warp, launch, d.GLOBAL, lane, get64(warp + 8 * ADDRESSES + 8 * lane), 32)
+        if place == 0:
+            return FAULTS
+        to = warp + at(op, I_DST) + 4 * lane
+        for word in range(8):
+            if word == 4:
+                to = warp + at(op, I_SECOND_DST) + 4 * lane
+            if (kept >> word) & 1 != 0:
+                put32(to, get32(place + 4 * word))
+                to += 128
+    return GOES_ON
+
+
+@helper
+def store_eight_words(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """32 bytes a lane to global memory, from two groups of four registers."""
+    lane_addresses(op, warp, lanes, 32)
+    rest = lanes
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        place = place_of(warp, launch, d.GLOBAL, lane, get64(warp + 8 * ADDRESSES + 8 * lane), 32)
+        if place == 0:
+            return FAULTS
+        low, high = row_of(op, warp, I_C) + 4 * lane, warp + at(op, I_SECOND_C) + 4 * lane
+        for word in range(4):
+            put32(place + 4 * word, get32(low + 128 * word))
+            put32(place + 16 + 4 * word, get32(high + 128 * word))
+    return GOES_ON
+
+
+@helper
 def load_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int, signed: int, dst: int) -> Any:
     """Lane after lane, each tested for itself: what finds the lane at fault."""
     out = warp + 8 * ADDRESSES
@@ -372,6 +417,8 @@ def load_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int, 
 @inlined
 def store(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, source = at(op, I_WIDTH_BYTES), row_of(op, warp, I_C)
+    if width == 32:
+        return store_eight_words(op, warp, launch, lanes)
     unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
     if space == d.MIXED:

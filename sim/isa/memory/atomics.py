@@ -136,6 +136,15 @@ def chosen_short(operation: int, kind: int, a: int, b: int) -> Any:
 
 
 @helper
+def arrived(barrier: int) -> Any:
+    """A barrier of sm_80 after one more arrival; see `smlab.sim.isa.meanings.memory.arrived`."""
+    expected, counted = barrier & 0xFFFFFFFF, ((barrier >> 32) & 0xFFFFFFFF) + 1
+    if counted & 0x7FFFFFFF == 0:
+        counted |= (expected + (1 << 30)) & 0x7FFFFFFF
+    return (counted << 32) | expected
+
+
+@helper
 def combined(operation: int, kind: int, old: int, value: int, compared: int) -> Any:
     """What an atomic leaves in memory."""
     if operation == d.ADD:
@@ -166,6 +175,8 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
         return value if old == 0 or less(kind, value, old) else old - 1
     if operation == d.EXCHANGE:
         return value
+    if operation == d.ARRIVE:
+        return arrived(old)
     return value if old == compared else old
 
 
@@ -181,6 +192,8 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
         set_predicate(op, warp, I_DONE_PREDICATE, FULL if done else 0, lanes)
     if not done:
         return GOES_ON
+    if width == 16 or (width == 8 and (kind == d.FLOAT32 or kind >= d.HALF_PAIR)):
+        return atomic_side_by_side(op, warp, launch, lanes)
     moved = reach(warp, launch, space, lanes, width)
     asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
     if asked and not lanes_known(warp, launch, lanes, width, unit):
@@ -208,6 +221,25 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
             old = get32(place)
             put32(place, old + get32(source + 4 * lane))
             put32(dst + 4 * lane, old)
+    return GOES_ON
+
+
+@helper
+def atomic_side_by_side(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """Words of global memory side by side, each for itself, lane after lane."""
+    width, operation, kind = at(op, I_WIDTH_BYTES), at(op, I_OPERATION), at(op, I_NUMBER_TYPE)
+    source, dst, rest = row_of(op, warp, I_C), warp + at(op, I_DST), lanes
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        place = place_of(warp, launch, d.GLOBAL, lane, get64(warp + 8 * ADDRESSES + 8 * lane), width)
+        if place == 0:
+            return FAULTS
+        for word in range(width // 4):
+            old = get32(place + 4 * word)
+            value = get32(source + 128 * word + 4 * lane)
+            put32(place + 4 * word, combined(operation, kind, old, value, 0))
+            put32(dst + 128 * word + 4 * lane, old)
     return GOES_ON
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.compiled.jit import called, helper, inlined, lowest_bit
-from smlab.sim.instruction_source import BLOCK_BARRIERS, EXITS, GOES_ON
+from smlab.sim.instruction_source import BLOCK_BARRIERS, EXITS, FAULTS, GOES_ON
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.asynchronous.bulk_copies import copy_in_bulk
 from smlab.sim.isa.asynchronous.group_products import await_products, close_products, multiply_in_group
@@ -18,6 +18,7 @@ from smlab.sim.isa.asynchronous.memory_barriers import (
     elect,
     exit_in_cluster,
     read_chosen,
+    settle_copies,
     use_barrier,
 )
 from smlab.sim.isa.memory.access import (
@@ -82,6 +83,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_CLEARS,
     I_CODE,
     I_DST,
+    I_EARLY_EXECUTION,
     I_EXCLUSIVE,
     I_GUARD,
     I_GUARD_XOR,
@@ -158,6 +160,8 @@ def synchronise(op: int, warp: int, lanes: int) -> Any:
 @called
 def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length: int) -> Any:
     if code == d.ATOMIC:
+        if at(op, I_EARLY_EXECUTION) & d.SETTLES != 0 and lanes != 0 and not settle_copies(warp, launch):
+            return FAULTS
         state = atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON
         return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.EXIT:
@@ -320,6 +324,8 @@ def execute(ops: int, warp: int, launch: int, length: int) -> Any:
         return GOES_ON
     # The most frequent of the others are here: a call of the function for all of them costs more than they.
     if code == d.LOAD:
+        if at(op, I_EARLY_EXECUTION) & d.SETTLES != 0 and lanes != 0 and not settle_copies(warp, launch):
+            return FAULTS
         state = load(op, warp, launch, lanes) if lanes != 0 else GOES_ON
         return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.STORE:

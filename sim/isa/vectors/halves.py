@@ -131,11 +131,20 @@ def _by_halves(compute: Callable[..., Any]) -> Builder:
         parts = [_parts(v, source, place) for place, source in enumerate(sources)]
         made = []
         for half in range(2):
-            exact = [v.builder.fpext(half_to_single(v, part[half]), F64) for part in parts]
-            made.append(_positive(v, _saturated(v, double_to_half(v, compute(v.builder, *exact)))))
+            exact = [v.builder.fpext(half_to_single(v, _flushed(v, part[half])), F64) for part in parts]
+            rounded = _flushed(v, double_to_half(v, compute(v.builder, *exact)))
+            made.append(_positive(v, _saturated(v, rounded)))
         return _packed(v, *made)
 
     return build
+
+
+def _flushed(v: Lanes, half: Any) -> Any:
+    """Zero with its sign in place of what is subnormal, where that is asked."""
+    B = v.builder
+    tiny = B.icmp_unsigned("==", B.and_(half, v.all(0x7C00)), v.all(0))
+    cut = B.select(tiny, B.and_(half, v.all(0x8000)), half)
+    return v.either(v.flag("half_flags", halves.HALF_FLUSH), cut, half)
 
 
 def _positive(v: Lanes, half: Any) -> Any:
@@ -211,6 +220,12 @@ def _h2f(v: Lanes, a: Any) -> Any:
     return v.bits32(half_to_single(v, v.builder.and_(a, v.all(0xFFFF))))
 
 
+@builds("h2b")
+def _h2b(v: Lanes, a: Any) -> Any:
+    half = v.builder.and_(v.builder.lshr(a, v.splat(v.half("first_bit"))), v.all(0xFFFF))
+    return single_to_bfloat16(v, half_to_single(v, half), v.mode())
+
+
 @builds("d2h")
 def _d2h(v: Lanes, a: Any) -> Any:
     return double_to_half(v, v.double(a))
@@ -222,14 +237,23 @@ def _d2b(v: Lanes, a: Any) -> Any:
 
 
 def _single_to_half_by_mode(v: Lanes, value: Any) -> Any:
-    """To the nearest halves or, where the mode says so, the next ones towards zero."""
+    """To the nearest halves or, where the mode says so, the next ones towards zero, up or down: to the next
+    one if the nearest lies on the other side."""
     B = v.builder
     near = single_to_half(v, value)
     sizes = [B.and_(B.bitcast(x, V32), v.all(0x7FFFFFFF)) for x in (half_to_single(v, near), value)]
     number = B.icmp_unsigned("<=", sizes[1], v.all(0x7F800000))
-    over = B.and_(number, B.icmp_unsigned(">", *sizes))
-    chop = B.icmp_unsigned("==", v.mode(), ir.Constant(HALF, rounding.CHOP))
-    return v.either(chop, B.select(over, B.sub(near, v.all(1)), near), near)
+    over, under = (B.and_(number, B.icmp_unsigned(how, *sizes)) for how in (">", "<"))
+    negative = B.icmp_signed("<", B.bitcast(value, V32), v.all(0))
+    smaller, larger = B.sub(near, v.all(1)), B.add(near, v.all(1))
+    shrunk, grown = B.select(over, smaller, near), B.select(under, larger, near)
+    for which, found in (
+        (rounding.CHOP, shrunk),
+        (rounding.DOWN, B.select(negative, grown, shrunk)),
+        (rounding.UP, B.select(negative, shrunk, grown)),
+    ):
+        near = v.either(B.icmp_unsigned("==", v.mode(), ir.Constant(HALF, which)), found, near)
+    return near
 
 
 Convert = Callable[..., Any]
@@ -305,7 +329,8 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
 
     def from_integer(v: Lanes, a: Any) -> Any:
         B, a = v.builder, narrowed(v, a)
-        return from_double(v, v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64)))
+        exact = v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64))
+        return packed(v, _cut_to_single(v, exact))
 
     def from_long(v: Lanes, a: Any) -> Any:
         """Of a large one the low bits become one, set where any of them was: a double holds the rest, and
@@ -319,7 +344,8 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         few, minus_few = (B.icmp_unsigned("==", top, v.all(end, V64)) for end in (0, -1))
         small = v.either(v.flag("is_signed"), B.or_(few, minus_few), few)
         a = B.select(small, a, cut)
-        return from_double(v, v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64)))
+        exact = v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64))
+        return packed(v, _cut_to_single(v, exact))
 
     def integer(v: Lanes, a: Any) -> Any:
         return to_integer(v, to_single(v, first(v, a)), V32)
@@ -328,7 +354,7 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         return to_integer(v, to_single(v, first(v, a)), V64)
 
     def whole(v: Lanes, a: Any) -> Any:
-        return packed(v, made_whole(v, to_single(v, v.builder.and_(a, v.all(0xFFFF)))))
+        return packed(v, made_whole(v, to_single(v, first(v, a))))
 
     BUILDERS.update(
         {

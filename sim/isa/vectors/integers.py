@@ -51,6 +51,19 @@ def _iadd3_long(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     return B.add(B.add(x, y), z)
 
 
+@builds("iadd64c")
+def _iadd64c(v: Lanes, a: Any, b: Any) -> Result:
+    """The carry is that of the sum, or of what is added to it."""
+    B, ones = v.builder, v.all(-1, V64)
+    x, y = (
+        v.either(v.flag("complemented", 1 << n), B.xor(value, ones), value) for n, value in enumerate((a, b))
+    )
+    part, more = B.add(x, y), B.add(_one(v, "predicate_a"), v.splat(v.field("addend"), V64))
+    total = B.add(part, more)
+    carry = B.or_(B.icmp_unsigned("<", part, x), B.icmp_unsigned("<", total, part))
+    return total, v.mask(carry), v.mask(B.xor(carry, carry))
+
+
 @builds("in_window")
 def _in_window(v: Lanes, a: Any, b: Any, c: Any) -> Result:
     """Whether the high word of an address is that of a window of memory."""
@@ -430,6 +443,25 @@ def _sgxt(v: Lanes, a: Any, b: Any) -> Any:
     top = B.and_(B.lshr(low, B.and_(B.sub(width, v.all(1)), v.all(31))), v.all(1))
     minus = B.and_(B.neg(top), v.splat(B.neg(v.half("is_signed"))))
     return B.select(none, v.all(0), B.or_(low, B.and_(minus, B.not_(ones))))
+
+
+@builds("signs")
+def _signs(v: Lanes, a: Any, b: Any, c: Any) -> Result:
+    """Predicates by the signs of three words, and tables of truth values."""
+    B = v.builder
+    negative = [B.icmp_signed("<", word, v.all(0)) for word in (a, b, c)]
+    found = []
+    for table in ("truth_table", "truth_table_b"):
+        total = None
+        for which in range(8):
+            term = None
+            for n, sign in enumerate(negative):
+                one = sign if which >> (2 - n) & 1 else B.not_(sign)
+                term = one if term is None else B.and_(term, one)
+            term = v.either(v.flag(table, 1 << which), term, B.xor(term, term))
+            total = term if total is None else B.or_(total, term)
+        found.append(v.mask(total))
+    return None, found[0], found[1]
 
 
 @builds("bmsk")

@@ -251,7 +251,9 @@ def of_warp(warp: int, launch: int, number: int) -> Any:
         return at(warp, SM_ID)
     if number == 17:
         return at(launch, DIM_X)
-    if number == 18 or number == 23:
+    if number == 18:  # code takes the number of its warp from bit 8 on
+        return at(warp, WARP_OF_BLOCK) << 8
+    if number == 23:
         return at(warp, WARP_OF_BLOCK)
     if number == 22:
         return at(launch, SHARED_BYTES)

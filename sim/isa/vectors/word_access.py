@@ -101,6 +101,10 @@ I_MULTICAST = _P["multicast"]
 I_TO_L2 = _P["to_l2"]
 I_IS_REDUCTION = _P["is_reduction"]
 I_REMOTE = _P["remote"]
+I_SECOND_C = _P["second_c"]
+I_SECOND_DST = _P["second_dst"]
+I_WORDS_KEPT = _P["words_kept"]
+I_IN_HALVES = _P["in_halves"]
 
 
 def _reader(width: Any, extend: str) -> Any:

@@ -252,13 +252,31 @@ cp.async.bulk.wait_group 0;
     assert np.array_equal(a, b)
 
 
-def test_bytes_for_another_blocks_barrier_are_refused() -> None:
-    body = "mapa.shared::cluster.u32 %r3, %r1, 1; " + (
-        "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r3], 16;"
+EXPECTED_THERE = """
+setp.ne.u32 %p0, %r0, 0; @%p0 bra begun; mbarrier.init.shared.b64 [%r1], 32; fence.proxy.async;
+begun: barrier.cluster.arrive; barrier.cluster.wait;
+mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; mapa.shared::cluster.u32 %r4, %r1, %r3;
+mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r4], 8;
+setp.ne.u32 %p0, %r0, 5; @%p0 bra wait;
+ld.param.u64 %w0, [x]; add.u32 %r5, %r1, 1024;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%w0], 256, [%r1];
+wait: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra wait;
+ld.param.u64 %w1, [out]; mad.lo.u32 %r6, %r2, 32, %r0; mul.wide.u32 %w2, %r6, 4; add.u64 %w1, %w1, %w2;
+mad.lo.u32 %r7, %r0, 4, %r1; ld.shared.u32 %r8, [%r7+1024]; st.global.u32 [%w1], %r8;
+barrier.cluster.arrive; barrier.cluster.wait;
+"""
+
+
+@pytest.mark.parametrize("which", RUNS)
+def test_bytes_for_another_blocks_barrier(which: str) -> None:
+    """Each lane tells the other block's barrier of 8 bytes that are to come, which a copy there brings."""
+    x, out = np.arange(64, dtype=np.uint32) * 7, np.zeros(64, np.uint32)
+    image = kernel(".param .u64 x, .param .u64 out", EXPECTED_THERE)
+    launch = MachineLaunch(
+        image, (2, 1, 1), (32, 1, 1), (x, out), dynamic_shared_bytes=2048, cluster_shape=(2, 1, 1)
     )
-    launch = MachineLaunch(kernel("", body), (1, 1, 1), (1, 1, 1), dynamic_shared_bytes=64)
-    with pytest.raises(SmlabError, match="SYNCS.*bytes for a barrier of another block"):
-        functional.run(launch)
+    RUNS[which](launch)
+    assert np.array_equal(out, np.tile(x[:32], 2))
 
 
 def test_a_barriers_word_is_what_compiled_code_sets() -> None:

@@ -142,23 +142,35 @@ def test_groups_compute_what_numpy_computes(check: Callable[[str], None], gpu: s
 
 
 @pytest.mark.parametrize("gpu", ["rtx-3090", "h100-pcie"])
-@pytest.mark.parametrize(
-    ("name", "arguments", "said"),
-    [
-        ("wide_tiles", 2, "shared memory that CUDA reserves for tiles of more than a warp"),
-        ("whole_grid", 1, "launches here are not cooperative"),
-    ],
-)
-def test_what_only_a_driver_gives_is_refused(name: str, arguments: int, said: str, gpu: str) -> None:
+def test_what_only_a_driver_gives_is_refused(gpu: str) -> None:
+    said = "shared memory that CUDA reserves for tiles of more than a warp"
     x = np.zeros(256, np.int32)
     with pytest.raises(SmlabError, match=said):
-        smlab.run(SOURCE, 2, THREADS, *[x] * arguments, name=name, gpu=gpu)
+        smlab.run(SOURCE, 2, THREADS, x, x.copy(), name="wide_tiles", gpu=gpu)
 
 
-@pytest.mark.parametrize("gpu", ["v100", pytest.param("t4", marks=pytest.mark.thorough)])
-def test_before_ampere_a_grid_that_waits_is_refused_too(gpu: str) -> None:
-    with pytest.raises(SmlabError, match="launches here are not cooperative"):
-        smlab.run(SOURCE, 2, THREADS, np.zeros(256, np.int32), name="whole_grid", gpu=gpu)
+@pytest.mark.parametrize(
+    ("gpu", "engine"),
+    [
+        ("h100-pcie", "simpy"),
+        ("h100-pcie", "compiled"),
+        ("v100", "compiled"),
+        pytest.param("t4", "compiled", marks=pytest.mark.thorough),
+        pytest.param("rtx-3090", "compiled", marks=pytest.mark.thorough),
+        pytest.param("rtx-5090", "compiled", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_grid_waits_for_itself(gpu: str, engine: str) -> None:
+    """Each thread takes what a thread of another block wrote before all blocks met; a sample runs all."""
+    x, y = (np.zeros(5 * THREADS, np.int32) for _ in range(2))
+    smlab.run(SOURCE, 5, THREADS, x, y, name="whole_grid", gpu=gpu, engine=engine, sms=2)
+    assert np.array_equal(x, (np.arange(x.size) + 3 * 64) % x.size + 3)
+
+
+def test_a_grid_that_waits_for_itself_has_room() -> None:
+    x, y = (np.zeros(2000 * THREADS, np.int32) for _ in range(2))
+    with pytest.raises(SmlabError, match="no room for all at once.*at most 1280 blocks"):
+        smlab.run(SOURCE, 2000, THREADS, x, y, name="whole_grid", gpu="v100")
 
 
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])

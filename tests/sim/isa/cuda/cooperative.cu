@@ -106,10 +106,15 @@ extern "C" __global__ void wide_tiles(const int *x, int *out)
     out[at] = cg::reduce(tile, x[at], cg::plus<int>());
 }
 
-extern "C" __global__ void whole_grid(int *x)
+extern "C" __global__ void whole_grid(int *x, int *y)
 {
     cg::grid_group grid = cg::this_grid();
-    x[grid.thread_rank()] = 1;
-    grid.sync();
-    x[grid.thread_rank()] += x[(grid.thread_rank() + 64) % grid.size()];
+    int rank = grid.thread_rank();
+    x[rank] = rank;
+    for (int round = 0; round < 3; round++) {
+        grid.sync();
+        y[rank] = x[(rank + 64) % grid.size()];
+        grid.sync();
+        x[rank] = y[rank] + 1;
+    }
 }
