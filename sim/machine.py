@@ -272,7 +272,9 @@ class Machine:
         if cls.name == "constant-load" and uniform:
             cycles = self.access_latency_cycles["constant-immediate"] - self.front_cycles
         elif cls.operation in ("load", "copy"):  # a copy takes as long whatever its width
-            cycles += self.wide_extra_cycles.get((cls.unit, width), 0) if cls.operation == "load" else 0
+            # Nobody has published what 256 bits take: as much as 128 (assumed).
+            extra = self.wide_extra_cycles.get((cls.unit, min(width, 128)), 0)
+            cycles += extra if cls.operation == "load" else 0
             cycles -= self.uniform_saving_cycles[cls.unit] if uniform else 0
         elif cls.operation == "match":  # a second register is read, and compared
             more = self.global_atomics.register_ticks + self.match_pass_ticks
@@ -286,7 +288,7 @@ class Machine:
         if reader not in ("constant", "copy"):
             reader = f"{_ROOMS.get(cls.unit, 'shared')}.{'store' if stores else 'load'}"
         cycles = self.read_cycles[reader, uniform] - self.front_cycles
-        return cycles + (self.wide_store_read_cycles.get(width, 0) if stores else 0)
+        return cycles + (self.wide_store_read_cycles.get(min(width, 128), 0) if stores else 0)
 
     def request_ticks(
         self,
