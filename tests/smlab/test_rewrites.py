@@ -149,7 +149,7 @@ def test_a_tree_becomes_shuffles_or_needs_no_barrier_of_the_block() -> None:
 
 def test_a_remainder_becomes_a_comparison_only_where_a_sum_is_wrapped() -> None:
     source = f"{HEAD}(float *out, int n)\n{{\n    out[(threadIdx.x + 1) % n] = threadIdx.x % n;\n}}\n"
-    compared, unsigned = changed(source, launch(out=[THREADS], n=100), "integers")
+    compared, unsigned, _ = changed(source, launch(out=[THREADS], n=100), "integers")
     assert "smlab_wrapped((threadIdx.x + 1), n)" in compared
     assert "(unsigned)(threadIdx.x) % (unsigned)(n)" in compared
     assert "smlab_wrapped" not in unsigned

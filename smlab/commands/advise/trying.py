@@ -24,7 +24,6 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim import Record
-from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.sim.workloads.workload import blocks_per_sm
@@ -33,8 +32,12 @@ SHAPES: Final = ("grid", "block")
 """What ``--try`` takes for the launch; other names are macros."""
 SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers", *ADVISED_BY)
 """Versions of the same source, for the same grid."""
-SLOWEST: Final = 20
+ANY_ORDER: Final = ("warp-aggregation", "own-counters")
+"""Kinds that change the order in which atomics come, so that what they give places to may lie otherwise."""
+SLOWEST: Final = 3
 """Times the kernel's cycles after which a version of our own is given up."""
+RECORDED: Final = 6_000_000
+"""Warp-instructions that are recorded for the samples, at most: about 1 GB. Of a longer run fewer SMs are."""
 ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
 of sums, and functions with fewer digits. Told where it is more than `smlab run --check` allows."""
@@ -49,7 +52,8 @@ Shape = tuple[int, int, int]
 @dataclass(frozen=True)
 class TriedKernel:
     """The kernel that changes are tried on: how it was run, and what it computed. ``before`` are its arrays
-    as they were, ``after`` as it left them. ``cpu_s`` is the CPU time that its run took."""
+    as they were, ``after`` as it left them. ``cpu_s`` is the CPU time that its run took. ``recorded`` is a
+    run of the same launch whose every issue is known, on fewer SMs where all were too much to record."""
 
     kernel: str
     launch_path: Path
@@ -57,26 +61,27 @@ class TriedKernel:
     gpu: Gpu
     how: dict[str, Any]
     run: MachineRun
+    recorded: MachineRun
     before: dict[str, np.ndarray]
     after: dict[str, np.ndarray]
     cpu_s: float
 
 
 def run_and_keep(
-    kernel: str,
-    path: Path,
-    defines: dict[str, str],
-    gpu: Gpu,
-    how: dict[str, Any],
-    recording: Recording | None = None,
+    kernel: str, path: Path, defines: dict[str, str], gpu: Gpu, how: dict[str, Any]
 ) -> TriedKernel:
-    """Run the kernel, recorded in full, and keep what it computed; ``recording`` is for this run alone."""
+    """Run the kernel, keep what it computed, and run it once more, recorded."""
     begun = cpu_s()
     launch = read_launch(path, defines)
     before = result_arrays(launch)
-    done = run_file(kernel, launch, gpu, defines=defines, keep=Record.ALL, recording=recording, **how)
+    done = run_file(kernel, launch, gpu, defines=defines, keep=Record.TOTALS, **how)
     after = result_arrays(launch)
-    return TriedKernel(kernel, path, defines, gpu, how, done, before, after, cpu_s() - begun)
+    spent = cpu_s() - begun
+    sms: int | str = "all" if done.whole else done.sms
+    few = int((gpu.integer("gpu.sms") if done.whole else done.sms) * RECORDED / done.result.warp_instructions)
+    again = {**how, "sms": sms if done.result.warp_instructions <= RECORDED else max(1, few)}
+    recorded = run_file(kernel, read_launch(path, defines), gpu, defines=defines, keep=Record.ALL, **again)
+    return TriedKernel(kernel, path, defines, gpu, how, done, recorded, before, after, spent)
 
 
 def tried_as_asked(base: TriedKernel, what: str) -> SimulatedVersion:
@@ -151,6 +156,8 @@ def simulated(
         equal, note = same_results(base.before, base.after, got)
         if equal is False and (source or kind == COMBINED):
             equal, note = _nearly(base.after, got, note)
+        if equal is False and kind in ANY_ORDER and _same_values(base.after, got):
+            equal, note = True, "the same values in another order"
     return SimulatedVersion(
         what=what,
         cycles=done.cycles,
@@ -162,6 +169,12 @@ def simulated(
         note=note,
         cpu_s=cpu_s() - begun,
     )
+
+
+def _same_values(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
+    """Whether arrays hold the same values, each as often."""
+    pairs = ((array.reshape(-1), np.asarray(got[name]).reshape(-1)) for name, array in wanted.items())
+    return all(a.size == b.size and np.array_equal(np.sort(a), np.sort(b), equal_nan=True) for a, b in pairs)
 
 
 def _nearly(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], note: str) -> tuple[bool, str]:
@@ -256,8 +269,9 @@ def fastest_of(versions: Iterable[SimulatedVersion], kinds: Container[str]) -> S
 
 def shape_candidates(base: TriedKernel) -> TrialSource:
     """Other launch shapes: more blocks, as many as make the GPU full; then, with the best of them, as many
-    threads in other blocks; of a grid or block of two axes as many threads in blocks of other sides. None
-    where the kernel tells its own threads, or where a part of the grid ran."""
+    threads in other blocks; of a grid or block of two axes as many threads in blocks of other sides. Where
+    fewer threads have left work undone, none with fewer are tried. None at all where the kernel tells its own
+    threads, or where a part of the grid ran."""
     launch = read_launch(base.launch_path, base.defines)
     if launch.threads is None or not base.run.whole:
         return
@@ -266,12 +280,16 @@ def shape_candidates(base: TriedKernel) -> TrialSource:
             yield Trial(what, "grid+block", lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
         return
     best = base.run.launch.grid[0], base.run.launch.block[0]
-    fastest = 1.0
+    fastest, fewest = 1.0, 0
     for shapes in (_grids, _blocks):
-        for grid, block in list(shapes(base, best)):
+        for grid, block in sorted(shapes(base, best), reverse=True):
+            if grid * block < fewest:
+                continue
             what = f"grid={grid}" if shapes is _grids else f"block={block},grid={grid}"
             kind = "grid" if shapes is _grids else "grid+block"
             version = yield Trial(what, kind, lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
+            if version is not None and version.results_equal is False:
+                fewest = max(fewest, grid * block + 1)
             if version is not None and version.results_equal and version.speedup > fastest:
                 fastest, best = version.speedup, (grid, block)
 

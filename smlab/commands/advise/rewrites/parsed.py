@@ -143,6 +143,20 @@ class ParsedKernel:
         alone = parent is not None and parent.type in ("linkage_specification", "template_declaration")
         return parent if alone else self.kernel
 
+    @property
+    def top(self) -> int:
+        """The place before the kernel where what it needs may be declared, outside of ``extern "C"``."""
+        node = self.kernel
+        while node.parent is not None and node.parent.parent is not None:
+            node = node.parent
+        return int(node.start_byte)
+
+    def begin_of(self, loop: Any) -> int:
+        """Where a loop begins, with the pragma before it."""
+        before = loop.prev_named_sibling
+        is_pragma = before is not None and before.type == "preproc_call"
+        return int(before.start_byte if is_pragma and "unroll" in self.of(before) else loop.start_byte)
+
     def of(self, node: Any) -> str:
         """The text of a node."""
         return self.text[node.start_byte : node.end_byte]
@@ -271,6 +285,45 @@ def around(node: Any, kind: str) -> Any:
     while node is not None and node.type != kind:
         node = node.parent
     return node
+
+
+COUNTED: Final = re.compile(
+    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<(=?)([^;=]*);"
+    r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+    re.DOTALL,
+)
+"""The header of a loop that counts up: its counter's type and name, begin, limit and step."""
+
+
+@dataclass(frozen=True)
+class CountedLoop:
+    """A loop that counts up: its counter's type and name, where it begins and ends, and its step."""
+
+    kind: str
+    name: str
+    begin: str
+    limit: str
+    step: str
+    body: Any = field(compare=False)
+
+
+def counted(parsed: ParsedKernel, loop: Any) -> CountedLoop | None:
+    """A loop as one that counts up, or None."""
+    if loop.type != "for_statement":
+        return None
+    body = loop.child_by_field_name("body")
+    found = COUNTED.match(parsed.text[loop.start_byte : body.start_byte])
+    if found is None:
+        return None
+    kind, name, begin, through, limit, step = (part.strip() if part else "" for part in found.groups())
+    return CountedLoop(kind, name, begin, f"({limit}) + 1" if through else limit, step or "1", body)
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with other identifiers; those of fields stay."""
+    for old, new in names.items():
+        text = re.sub(rf"(?<![.\w])(?<!->){old}\b", new, text)
+    return text
 
 
 def plain_type(text: str) -> str:
