@@ -112,11 +112,12 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
 
 def divisors(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Quotients and remainders by a whole number of the launch as the high word of a product with its
-    reciprocal, which is an argument. Right while number times divisor stays below 2 to the 32."""
+    reciprocal, which is an argument. Right while number times divisor stays below 2 to the 32. Powers of two
+    are shifts (`shorter_integers`)."""
     scalars = {
         name: int(value)
         for name, value in zip(launch.names, launch.arguments, strict=True)
-        if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iu" and value > 1
+        if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iu" and value > 1 and value & (value - 1)
     }
     same = {
         parsed.of(n.child_by_field_name("declarator")): parsed.of(n.child_by_field_name("value"))

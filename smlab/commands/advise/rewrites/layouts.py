@@ -123,7 +123,7 @@ def _exchanged(
         edit = (index.start_byte, index.end_byte)
         return columns, lambda rows: (TextEdit(*edit, f"({column}) * {rows} + ({row})"),)
     declared = node.parent
-    if node.type != "binary_expression" or declared.type != "init_declarator" or len(known) == 0:
+    if node.type != "binary_expression" or declared.type != "init_declarator":
         return None
     target = declared.child_by_field_name("declarator")
     if target.type != "pointer_declarator" or node.child_by_field_name("left") != use:

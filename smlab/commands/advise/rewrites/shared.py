@@ -153,7 +153,7 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
         parameter, array = parsed.parameter(name), arrays.get(name)
         if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
             continue
-        words = _bounded(parsed, target, np.size(array))
+        words = _bounded(parsed, target, np.asarray(array).size)
         if isinstance(array, np.ndarray) and words * array.itemsize <= TABLE_BYTES:
             tables[name] = parameter.element
             sizes[name] = max(words, sizes.get(name, 0))
