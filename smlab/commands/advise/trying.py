@@ -36,7 +36,7 @@ ANY_ORDER: Final = ("warp-aggregation", "own-counters")
 """Kinds that change the order in which atomics come, so that what they give places to may lie otherwise."""
 SLOWEST: Final = 3
 """Times the kernel's cycles after which a version of our own is given up."""
-RECORDED: Final = 6_000_000
+RECORDED: Final = 2_000_000
 """Warp-instructions that are recorded for the samples, at most: about 1 GB. Of a longer run fewer SMs are."""
 ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
