@@ -37,8 +37,8 @@ ANY_ORDER: Final = ("warp-aggregation", "own-counters")
 SLOWEST: Final = 3
 """Times the kernel's cycles after which a version of our own is given up."""
 RECORDED: Final = 500_000
-"""Warp-instructions that are recorded for the samples, at most, in each of up to three parts of the grid: about
-0.5 GB. Of a longer run fewer SMs are recorded."""
+"""Warp-instructions that are recorded for the samples, at most, in each of up to three parts of the grid:
+about 0.5 GB. Of a longer run fewer SMs are recorded."""
 ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
 of sums, and functions with fewer digits. Told wherever they are not the same bit for bit."""
