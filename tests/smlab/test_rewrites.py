@@ -11,7 +11,13 @@ import pytest
 from smlab.cli.main import run
 from smlab.commands.advise.kernel_advice import KernelAdvice
 from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
-from smlab.commands.advise.rewrites.parsed import ParsedKernel, TextEdit, applied, edit_between
+from smlab.commands.advise.rewrites.parsed import (
+    ParsedKernel,
+    TextEdit,
+    applied,
+    edit_between,
+    whole_number,
+)
 from smlab.commands.advise.source_versions import SourceChange, SourceVersions
 from smlab.commands.advise.trying import run_and_keep, simulated
 from smlab.hw_bench.cuda.toolkit import has_compiler
@@ -177,6 +183,20 @@ def test_what_a_loop_leaves_alone_comes_before_it() -> None:
     assert not changed(source.replace("expf(x[threadIdx.x])", "expf(x[i])"), launch(n=4), "hoisted")
 
 
+def test_names_of_types_and_sizes_stand_for_what_they_are() -> None:
+    source = """typedef float real;
+constexpr int WIDTH = 1 << 5;
+#define MANY (2 * WIDTH + 1)
+template <typename T> __global__ void k(const T *x, const real *y, float *out) { real z = y[0]; out[0] = z; }
+"""
+    parsed = ParsedKernel(source, "k", launch(x=[4], y=[4], out=[4]))
+    assert parsed.macros == {"WIDTH": 32, "MANY": 65}
+    assert parsed.declared == {"x": "float *", "y": "float *", "out": "float *", "z": "float"}
+    assert whole_number("7u / 0", {}) is None
+    assert whole_number("-WIDTH", {"WIDTH": 3}) == -3
+    assert whole_number("1.5", {}) is None
+
+
 def test_fields_of_structures_lie_apart() -> None:
     source = f"""struct Body {{{{ float x, m; }}}};
 {HEAD}(const Body *bodies, float *out)
@@ -328,6 +348,17 @@ ROW_SUMS = f"""{HEAD}(const float *x, float *out, int n)
     out[row] = sum;
 }}
 """
+AROUND = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float *mine = x + i;
+    if (i >= n) return;
+    float sum = x[min(max(i - 1, 0), 511)] - x[i];
+    for (int k = -3; k <= 3; k++)
+        sum += x[min(max(i + k, 0), 511)];
+    out[i] = sum;
+}}
+"""
 IN_MEMORY = f"""{HEAD}(const float *x, float *out, int n)
 {{
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -347,6 +378,7 @@ IN_MEMORY = f"""{HEAD}(const float *x, float *out, int n)
         pytest.param(SHARED_COUNTS, {"own-counters": 2}, id="copies"),
         pytest.param(KEPT, {"warp-aggregation": 2}, id="aggregation"),
         pytest.param(ROW_SUMS, {"lanes-along-rows": 1, "split-sums": 2}, id="rows"),
+        pytest.param(AROUND, {"shared-tiles": 1}, id="window"),
         pytest.param(IN_MEMORY, {"register-sum": 1, "integers": 1}, id="registers"),
     ],
 )

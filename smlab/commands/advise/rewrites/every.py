@@ -30,6 +30,7 @@ from smlab.commands.advise.rewrites.split import lanes_along_rows, split_loops
 from smlab.commands.advise.rewrites.sums import split_sums, sums_in_registers
 from smlab.commands.advise.rewrites.threads import more_work, warps_for_rows
 from smlab.commands.advise.rewrites.tiles import shared_tiles
+from smlab.commands.advise.rewrites.windows import shared_windows
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
@@ -62,7 +63,7 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite, ...]:
     """Every change of the kernel of a ``name`` in a text; none where the text has no such kernel."""
     try:
-        parsed = ParsedKernel(text, name)
+        parsed = ParsedKernel(text, name, launch)
     except ValueError:
         return ()
     return (
@@ -81,6 +82,7 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite
         *constant_tables(parsed, launch),
         *vector_accesses(parsed, launch),
         *shared_tiles(parsed, launch),
+        *shared_windows(parsed, launch),
         *trees(parsed),
         *without_barriers(parsed),
         *cheaper_functions(parsed),
