@@ -17,6 +17,7 @@ from smlab.commands.advise.kernel_advice import (
 )
 from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, of_optimizer, ranked, why_bound
 from smlab.commands.advise.source_loops import loop_around, loops_of
+from smlab.commands.advise.trying import SLOWEST
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.matching import Hotspot
@@ -320,7 +321,7 @@ def trials_text(kernel: KernelAdvice) -> str:
     for names, what in (
         (wrong, "These altered the results"),
         (unknown, "These could not be compared"),
-        (trials.refused, "These could not be run"),
+        (trials.refused, f"These took over {SLOWEST} times as long, or could not be run"),
         (trials.late, "For these there was no time (--try-seconds gives more)"),
     ):
         if names:

@@ -61,7 +61,7 @@ def shared_windows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceR
 def _places(launch: LaunchFile) -> dict[str, int]:
     """What ``blockIdx.x`` and the like stand for in a block in the middle of the grid."""
     assert launch.threads is not None
-    found = {}
+    found: dict[str, int] = {}
     for axis, blocks, threads in zip("xyz", launch.grid, launch.threads, strict=True):
         found |= {f"blockIdx.{axis}": blocks // 2, f"blockDim.{axis}": threads, f"gridDim.{axis}": blocks}
     return found
