@@ -12,12 +12,12 @@ from smlab.commands.advise.kernel_advice import (
     COMBINED,
     RESTRICT,
     SHAPE_KINDS,
+    SLOWEST,
     KernelAdvice,
     SimulatedVersion,
 )
 from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, of_optimizer, ranked, why_bound
 from smlab.commands.advise.source_loops import loop_around, loops_of
-from smlab.commands.advise.trying import SLOWEST
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.matching import Hotspot

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import COMBINED, SLOWEST, SimulatedVersion, Trials
 from smlab.commands.advise.rewrites.every import ADVISED_BY
 from smlab.commands.advise.rewrites.parsed import Restored
 from smlab.commands.run.results import result_arrays, same_results
@@ -34,8 +34,6 @@ SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "regi
 """Versions of the same source, for the same grid."""
 ANY_ORDER: Final = ("warp-aggregation", "own-counters")
 """Kinds that change the order in which atomics come, so that what they give places to may lie otherwise."""
-SLOWEST: Final = 3
-"""Times the kernel's cycles after which a version of our own is given up."""
 RECORDED: Final = 500_000
 """Warp-instructions that are recorded for the samples, at most, in each of up to three parts of the grid:
 about 0.5 GB. Of a longer run fewer SMs are recorded."""
