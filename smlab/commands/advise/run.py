@@ -95,7 +95,7 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     assert path is not None
     how = {"name": options.name, "folders": options.folders, "sms": sms_of(options.sms)}
     defines = macros_of(options.defines)
-    base = run_and_keep(kernel, path, defines, gpu, how)
+    base = run_and_keep(kernel, path, defines, gpu, how, all_recorded=options.html is not None)
     counted = None
     if options.html is not None and base.run.whole:  # a part of a grid is not recorded
         counted = SectorCount()

@@ -67,18 +67,25 @@ class TriedKernel:
 
 
 def run_and_keep(
-    kernel: str, path: Path, defines: dict[str, str], gpu: Gpu, how: dict[str, Any]
+    kernel: str,
+    path: Path,
+    defines: dict[str, str],
+    gpu: Gpu,
+    how: dict[str, Any],
+    all_recorded: bool = False,
 ) -> TriedKernel:
-    """Run the kernel, keep what it computed, and run it once more, recorded."""
+    """Run the kernel, keep what it computed, and run it once more, recorded: as much as `RECORDED`, or all of
+    it for the kernel's page."""
     begun = cpu_s()
     launch = read_launch(path, defines)
     before = result_arrays(launch)
     done = run_file(kernel, launch, gpu, defines=defines, keep=Record.TOTALS, **how)
     after = result_arrays(launch)
-    spent = cpu_s() - begun
+    spent, many = cpu_s() - begun, done.result.warp_instructions
     sms: int | str = "all" if done.whole else done.sms
-    few = int((gpu.integer("gpu.sms") if done.whole else done.sms) * RECORDED / done.result.warp_instructions)
-    again = {**how, "sms": sms if done.result.warp_instructions <= RECORDED else max(1, few)}
+    if many > RECORDED and not all_recorded:
+        sms = max(1, int((gpu.integer("gpu.sms") if done.whole else done.sms) * RECORDED / many))
+    again = {**how, "sms": sms}
     recorded = run_file(kernel, read_launch(path, defines), gpu, defines=defines, keep=Record.ALL, **again)
     return TriedKernel(kernel, path, defines, gpu, how, done, recorded, before, after, spent)
 
