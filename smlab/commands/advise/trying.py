@@ -41,7 +41,10 @@ ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
 of sums, and functions with fewer digits. Told wherever they are not the same bit for bit."""
 BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
-SIDE_FACTORS: Final = ((0.5, 1), (2, 1), (1, 0.5), (1, 2), (2, 0.5), (0.5, 2), (4, 0.25), (0.25, 4))
+SIDE_FACTORS: Final = (
+    *((4, 4), (8, 4), (2, 2)),  # small blocks
+    *((0.5, 1), (2, 1), (1, 0.5), (1, 2), (2, 0.5), (0.5, 2), (4, 0.25), (0.25, 4)),
+)
 MAX_THREADS: Final = 1024
 LANES: Final = 32
 PART: Final = "only a part of the grid ran"
