@@ -299,8 +299,8 @@ def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
     if combined is None:
         return f"most promising: {alone}{told_of}: {_what(kernel, best)}"
     what = combined.tried[0].what
-    together = f"several changes together, {combined.speedup:.2f}x ({how_text(combined)})"
-    return f"most promising: {together}: {what}; alone {alone}"
+    all_changes = f"several changes together, {combined.speedup:.2f}x ({how_text(combined)})"
+    return f"most promising: {all_changes}: {what}; alone {alone}"
 
 
 def _what(kernel: KernelAdvice, one: RankedAdvice) -> str:

@@ -16,7 +16,7 @@ from smlab.commands.advise.rewrites.atomics import own_tables, warp_aggregated
 from smlab.commands.advise.rewrites.layouts import transposed_arrays
 from smlab.commands.advise.rewrites.memory import constant_tables, vector_accesses
 from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite
-from smlab.commands.advise.rewrites.pipelines import loaded_ahead
+from smlab.commands.advise.rewrites.pipelines import prefetched_tiles
 from smlab.commands.advise.rewrites.precision import single_precision
 from smlab.commands.advise.rewrites.shared import (
     inlined,
@@ -75,7 +75,7 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite
         *transposed_arrays(parsed, launch),
         *lanes_along_rows(parsed, launch),
         *warps_for_rows(parsed, launch),
-        *loaded_ahead(parsed),
+        *prefetched_tiles(parsed),
         *more_work(parsed, launch),
         *split_sums(parsed),
         *sums_in_registers(parsed),

@@ -47,7 +47,7 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sour
             continue
         fields = _fields(parsed, parameter.element)
         if fields and array.itemsize == FIELD_BYTES and array.size % len(fields) == 0:
-            edits = _apart(parsed, parameter, fields, array.size // len(fields))
+            edits = _by_field(parsed, parameter, fields, array.size // len(fields))
             if edits:
                 found.append((parameter.name, len(fields), edits))
         if TYPE_BYTES.get(parameter.element) != array.itemsize:
@@ -218,7 +218,7 @@ def _fields(parsed: ParsedKernel, name: str) -> dict[str, str]:
     return {}
 
 
-def _apart(parsed: ParsedKernel, parameter: SourceParameter, fields: dict[str, str], many: int) -> Edits:
+def _by_field(parsed: ParsedKernel, parameter: SourceParameter, fields: dict[str, str], many: int) -> Edits:
     """An array of structures, used by elements and their fields, as an array for each field."""
     edits = []
     const = "const " if parameter.const else ""

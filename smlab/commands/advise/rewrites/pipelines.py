@@ -18,16 +18,16 @@ from smlab.commands.advise.rewrites.parsed import (
 from smlab.commands.advise.rewrites.tiles import expanded
 
 
-def loaded_ahead(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+def prefetched_tiles(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """``for (...) { tile[..] = p[..]; barrier; use; barrier; }`` with the next round's loads before the use;
     then with two tiles in turn too, so that the second barrier is needless."""
     for loop in walk(parsed.body):
         header = counted(parsed, loop)
         if header is not None and header.body.type == "compound_statement":
-            yield from _ahead(parsed, loop, header)
+            yield from _prefetched(parsed, loop, header)
 
 
-def _ahead(parsed: ParsedKernel, loop: Any, header: CountedLoop) -> Iterator[SourceRewrite]:
+def _prefetched(parsed: ParsedKernel, loop: Any, header: CountedLoop) -> Iterator[SourceRewrite]:
     statements = [s for s in header.body.named_children if s.type != "comment"]
     syncs = [n for n, s in enumerate(statements) if parsed.of(s).replace(" ", "") == SYNC]
     if not syncs or len(syncs) > 2 or re.search(r"\b(?:break|continue|return)\b", parsed.of(header.body)):
@@ -42,7 +42,7 @@ def _ahead(parsed: ParsedKernel, loop: Any, header: CountedLoop) -> Iterator[Sou
     ):
         return
     following = f"({header.name} + ({header.step}))"
-    ahead, moved, edits = [], "", []
+    prefetches, moved, edits = [], "", []
     for n, (array, value) in enumerate(loads):
         inside = parsed.changed_in(header.body)
         begun = expanded(parsed, value, {header.name: f"({header.begin})"}, "")
@@ -52,13 +52,13 @@ def _ahead(parsed: ParsedKernel, loop: Any, header: CountedLoop) -> Iterator[Sou
         kept = parsed.names_in(value) - {header.name}
         if any(name in inside and not _is_expanded(parsed, name) for name in kept):
             return
-        ahead.append(f"auto smlab_next{n} = {begun};")
+        prefetches.append(f"auto smlab_next{n} = {begun};")
         moved += f" smlab_next{n} = {later};"
         edits.append(TextEdit(value.start_byte, value.end_byte, f"smlab_next{n}"))
     sync, begin = statements[syncs[0]], parsed.begin_of(loop)
     edits += [
         TextEdit(sync.end_byte, sync.end_byte, f" if ({following} < {header.limit}) {{{moved} }}"),
-        TextEdit(begin, begin, f"{{ {' '.join(ahead)}\n"),
+        TextEdit(begin, begin, f"{{ {' '.join(prefetches)}\n"),
         TextEdit(loop.end_byte, loop.end_byte, " }"),
     ]
     arrays = tuple(dict.fromkeys(array for array, _ in loads))
@@ -68,7 +68,7 @@ def _ahead(parsed: ParsedKernel, loop: Any, header: CountedLoop) -> Iterator[Sou
     if last and doubled is not None:
         end = statements[syncs[1]]
         turn = TextEdit(end.start_byte, end.end_byte, "smlab_turn ^= 1;")
-        turned = TextEdit(begin, begin, f"{{ {' '.join(ahead)} int smlab_turn = 0;\n")
+        turned = TextEdit(begin, begin, f"{{ {' '.join(prefetches)} int smlab_turn = 0;\n")
         kept_edits = [edit for edit in edits if edit.first != begin]
         yield SourceRewrite(
             "loads-ahead", f"{told}, in two tiles in turn", (*kept_edits, turn, turned, *doubled)

@@ -17,7 +17,7 @@ from smlab.commands.advise.rewrites.parsed import (
     walk,
 )
 
-PARTS: Final = (4, 2)
+SIDE_BY_SIDE: Final = (4, 2)
 """Sums side by side."""
 JUMP: Final = re.compile(r"\b(?:break|continue|return|goto)\b")
 _CHOICE: Final = r"\s*=\s*(f?max|f?min)f?\s*\("
@@ -34,7 +34,7 @@ def split_sums(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         if not sums:
             continue
         names, begin, step = ", ".join(sums), parsed.begin_of(loop), f"({header.step})"
-        for parts in PARTS:
+        for parts in SIDE_BY_SIDE:
             at = f"smlab_at_{header.name}"
             made = joined = rounds = ""
             for name, (kind, choice) in sums.items():
