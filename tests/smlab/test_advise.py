@@ -212,7 +212,7 @@ def test_the_first_advice_on_the_example_is_its_grid(capsys: pytest.CaptureFixtu
 def test_the_answer_says_how_its_numbers_came(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["advise", "--example"]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"\(tried, same results; by another hand [\d.]+ to [\d.]+\)", said)
+    assert re.search(r"\(by another hand [\d.]+ to [\d.]+; results the same bit for bit\)", said)
     assert "80 blocks of 256: 6.31x" in said
     assert re.search(r"1[0-9] launch shapes( and \d+ versions of the source)? tried in", said)
     assert run(["advise", "--example", "--try-seconds", "0", "--details"]) == 0
@@ -231,15 +231,23 @@ def test_the_first_line_names_what_gains_more_together() -> None:
     trials = Trials((version("grid=80", "grid", 2.0), version("-use_fast_math", "fast-math", 1.5)))
     kernel = KernelAdvice(samples, load_gpu("v100"), None, None, (), trials=trials)
     what = "launch 8 blocks of 256 in place of those of the launch"
-    assert answer_text(kernel, ranked(kernel)) == f"most promising: grid, 2.00x: {what}"
     (first, *_) = ranked(kernel)
     low, high = by_other_hands().interval(2.0)
     assert (first.low, first.high) == (low, high)
     assert low < 2 < high
+    how = f"by another hand {low:.2f} to {high:.2f}; results the same bit for bit"
+    assert answer_text(kernel, ranked(kernel)) == f"most promising: grid, 2.00x ({how}): {what}"
     both = version("grid=80 + -use_fast_math", COMBINED, 2.8)
     more = dataclasses.replace(kernel, trials=Trials((*trials.versions, both)))
+    low, high = by_other_hands().interval(2.8)
     assert answer_text(more, ranked(more)) == (
-        "most promising: several changes together, 2.80x: grid=80 + -use_fast_math; alone grid, 2.00x"
+        f"most promising: several changes together, 2.80x (by another hand {low:.2f} to {high:.2f};"
+        " results the same bit for bit): grid=80 + -use_fast_math; alone grid, 2.00x"
+    )
+    rounded = dataclasses.replace(both, note="results differ by up to 2e-07 of the largest")
+    more = dataclasses.replace(kernel, trials=Trials((*trials.versions, rounded)))
+    assert "to 4.26; results differ by up to 2e-07 of the largest): grid=80" in answer_text(
+        more, ranked(more)
     )
     assert answer_text(kernel, ()) == "no change that smlab knows gains anything"
 

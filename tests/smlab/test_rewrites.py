@@ -9,10 +9,21 @@ import numpy as np
 import pytest
 
 from smlab.cli.main import run
+from smlab.commands.advise.kernel_advice import KernelAdvice
 from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
-from smlab.commands.advise.rewrites.parsed import ParsedKernel, TextEdit, applied, edit_between
+from smlab.commands.advise.rewrites.parsed import (
+    ParsedKernel,
+    TextEdit,
+    applied,
+    edit_between,
+    whole_number,
+)
+from smlab.commands.advise.source_versions import SourceChange, SourceVersions
+from smlab.commands.advise.trying import run_and_keep, simulated
 from smlab.hw_bench.cuda.toolkit import has_compiler
-from smlab.sim.isa.launch.launch_file import LaunchFile, launch_of
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
+from smlab.sim.isa.launch.launch_file import LaunchFile, launch_of, read_launch
 
 THREADS = 128
 
@@ -149,7 +160,7 @@ def test_a_tree_becomes_shuffles_or_needs_no_barrier_of_the_block() -> None:
 
 def test_a_remainder_becomes_a_comparison_only_where_a_sum_is_wrapped() -> None:
     source = f"{HEAD}(float *out, int n)\n{{\n    out[(threadIdx.x + 1) % n] = threadIdx.x % n;\n}}\n"
-    compared, unsigned = changed(source, launch(out=[THREADS], n=100), "integers")
+    compared, unsigned, _ = changed(source, launch(out=[THREADS], n=100), "integers")
     assert "smlab_wrapped((threadIdx.x + 1), n)" in compared
     assert "(unsigned)(threadIdx.x) % (unsigned)(n)" in compared
     assert "smlab_wrapped" not in unsigned
@@ -168,8 +179,51 @@ def test_what_a_loop_leaves_alone_comes_before_it() -> None:
         "        out[i * blockDim.x + threadIdx.x] = v;\n    }\n}\n"
     )
     made = changed(source, launch(x=[THREADS], out=[4 * THREADS], n=4), "hoisted")
-    assert "{ float w; w = expf(x[threadIdx.x]); for (int i = 0; i < n; i++)" in made[0]
+    assert "{ float w; w = expf(x[threadIdx.x]);\nfor (int i = 0; i < n; i++)" in made[0]
     assert not changed(source.replace("expf(x[threadIdx.x])", "expf(x[i])"), launch(n=4), "hoisted")
+
+
+def test_names_of_types_and_sizes_stand_for_what_they_are() -> None:
+    source = """typedef float real;
+constexpr int WIDTH = 1 << 5;
+#define MANY (2 * WIDTH + 1)
+template <typename T> __global__ void k(const T *x, const real *y, float *out) { real z = y[0]; out[0] = z; }
+"""
+    parsed = ParsedKernel(source, "k", launch(x=[4], y=[4], out=[4]))
+    assert parsed.macros == {"WIDTH": 32, "MANY": 65}
+    assert parsed.declared == {"x": "float *", "y": "float *", "out": "float *", "z": "float"}
+    assert whole_number("7u / 0", {}) is None
+    assert whole_number("-WIDTH", {"WIDTH": 3}) == -3
+    assert whole_number("1.5", {}) is None
+
+
+def test_fields_of_structures_lie_apart() -> None:
+    source = f"""struct Body {{{{ float x, m; }}}};
+{HEAD}(const Body *bodies, float *out)
+{{
+    const Body mine = bodies[threadIdx.x];
+    out[threadIdx.x] = mine.m + bodies[threadIdx.x + 1].x;
+}}
+""".replace("{{", "{").replace("}}", "}")
+    of = launch(1, bodies=[258], out=[128])
+    (text, *_) = changed(source, of, "transposed-array")
+    first, last = (f"((const float *)bodies)[{at} + (threadIdx.x)]" for at in (0, 129))
+    assert f"mine = {{{first}, {last}}};" in text
+    assert "((const float *)bodies)[0 + (threadIdx.x + 1)];" in text
+
+
+def test_rows_are_exchanged_where_an_index_or_a_pointer_stands_for_them() -> None:
+    source = f"""{HEAD}(const float *x, float *out)
+{{
+    const float *row = x + threadIdx.x * 4;
+    int at = threadIdx.x * 4 + 1;
+    out[at] = row[2];
+}}
+"""
+    of = launch(1, x=[512], out=[512])
+    (text, *_) = changed(source, of, "transposed-array")
+    assert "row = x + (0) * 128 + (threadIdx.x)" in text
+    assert "out[(1) * 128 + (threadIdx.x)] = row[(2) * 128];" in text
 
 
 def test_a_transposed_array_comes_back_as_it_was() -> None:
@@ -222,6 +276,140 @@ name = "n"
 dtype = "int32"
 value = 500
 """
+
+
+SUMS = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float sum = 0.0f, most = -1.0f;
+#pragma unroll 1
+    for (int r = 0; r <= 62; r++) {{
+        sum = fmaf(x[r], 0.25f, sum);
+        most = fmaxf(most, x[r] * x[i]);
+    }}
+    out[i] = sum + most;
+}}
+"""
+DOUBLES = f"""#define HALF 0.5
+{HEAD}(const float *x, float *out, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float y = x[i];
+    for (int r = 0; r < n; r++)
+        y = y * HALF + 1.25e-1;
+    out[i] = y;
+}}
+"""
+TILES = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    __shared__ float tile[128];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0.0f;
+    for (int t = 0; t < n / 128; t++) {{
+        int from = t * 128;
+        tile[threadIdx.x] = x[from + threadIdx.x];
+        __syncthreads();
+        for (int j = 0; j < 128; j++)
+            sum += tile[j] * j;
+        __syncthreads();
+    }}
+    out[i] = sum;
+}}
+"""
+SHARED_COUNTS = f"""{HEAD}(const float *x, int *count, int n)
+{{
+    __shared__ int bins[4];
+    if (threadIdx.x < 4)
+        bins[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        atomicAdd(&bins[(int)x[i] & 3], 1);
+    __syncthreads();
+    if (threadIdx.x < 4)
+        atomicAdd(&count[threadIdx.x], bins[threadIdx.x]);
+}}
+"""
+KEPT = f"""{HEAD}(const float *x, int *count, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (x[i] > 2.0f) {{
+        int at = atomicAdd(count, 1);
+        count[1 + at] = i;
+    }}
+}}
+"""
+ROW_SUMS = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 1.0f;
+    for (int k = 0; k < 32; k++)
+        sum += x[(row + k * k) % 500];
+    out[row] = sum;
+}}
+"""
+AROUND = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float *mine = x + i;
+    if (i >= n) return;
+    float sum = x[min(max(i - 1, 0), 511)] - x[i];
+    for (int k = -3; k <= 3; k++)
+        sum += x[min(max(i + k, 0), 511)];
+    out[i] = sum;
+}}
+"""
+IN_MEMORY = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < 4; k++)
+        out[row] += x[(row + k) % 500] / n;
+}}
+"""
+
+
+@pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is not installed")
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        pytest.param(SUMS, {"split-sums": 2, "more-work": 1}, id="sums"),
+        pytest.param(DOUBLES, {"single-precision": 1}, id="doubles"),
+        pytest.param(TILES, {"loads-ahead": 2}, id="tiles"),
+        pytest.param(SHARED_COUNTS, {"own-counters": 2}, id="copies"),
+        pytest.param(KEPT, {"warp-aggregation": 2}, id="aggregation"),
+        pytest.param(ROW_SUMS, {"lanes-along-rows": 1, "split-sums": 2}, id="rows"),
+        pytest.param(AROUND, {"window": 1}, id="window"),
+        pytest.param(IN_MEMORY, {"register-sum": 1, "integers": 1}, id="registers"),
+    ],
+)
+def test_changes_of_a_kind_compute_the_same(source: str, kinds: dict[str, int], tmp_path: Path) -> None:
+    """Each change of these kinds is compiled and run, and its results are compared."""
+    name, dtype = ("count", "int32") if "count" in source else ("out", "float32")
+    (tmp_path / "k.cu").write_text(source)
+    (tmp_path / "k.toml").write_text(LAUNCH.format(name=name, dtype=dtype, size=1024) + N)
+    path, gpu = tmp_path / "k.toml", load_gpu("v100")
+    how = {"name": None, "folders": (), "sms": "all"}
+    base = run_and_keep(str(tmp_path / "k.cu"), path, {}, gpu, how)
+    made = rewrites_of(source, "k", read_launch(path, {}))
+    versions = SourceVersions(base, tmp_path / "k.cu", KernelAdvice(base_samples(), gpu, None, None, ()))
+    for kind, many in kinds.items():
+        mine = [rewrite for rewrite in made if kind in (rewrite.kind, *rewrite.text.split())]
+        assert len(mine) >= many
+        for rewrite in mine:
+            change = SourceChange(rewrites=(rewrite,))
+            done = simulated(
+                base,
+                rewrite.text,
+                rewrite.kind,
+                kernel=versions.compiled(change),
+                change=change.relaunched,
+                restore=change.restored,
+            )
+            assert done.results_equal, (rewrite.text, done.note)
+
+
+def base_samples() -> KernelSamples:
+    return KernelSamples("k", (), "k.toml")
 
 
 @pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is not installed")

@@ -18,6 +18,8 @@ from smlab.sim.execution.run import MachineRun
 
 SHAPE_KINDS: Final = ("grid", "block", "grid+block")
 COMBINED: Final = "combined"
+SLOWEST: Final = 3
+"""Times the kernel's cycles after which a version of our own is given up."""
 RESTRICT: Final = "-restrict"
 """The compiler's option that says that no two pointers overlap."""
 

@@ -12,6 +12,7 @@ from smlab.commands.advise.kernel_advice import (
     COMBINED,
     RESTRICT,
     SHAPE_KINDS,
+    SLOWEST,
     KernelAdvice,
     SimulatedVersion,
 )
@@ -132,10 +133,7 @@ def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
 def made_text(kernel: KernelAdvice, version: SimulatedVersion) -> str:
     """What is changed in a version, and what a programmer has to do beside."""
     if version.kind not in SHAPE_KINDS:
-        beside = (
-            f"; {version.stands_in}" if version.stands_in else f" ({version.note})" if version.note else ""
-        )
-        return version.what + beside
+        return version.what + (f"; {version.stands_in}" if version.stands_in else "")
     launch = kernel.samples.launch
     now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
     return f"launch {launch_text(version)} in place of {now}"
@@ -274,8 +272,16 @@ def gain_text(one: RankedAdvice) -> str:
 
 def how_text(one: RankedAdvice) -> str:
     """How the number of a simulated change came, in words, and what another hand's change gains."""
-    how = "tried, same results" if one.how == "tried" else "simulated without its results"
-    return f"{how}; by another hand {one.low:.2f} to {one.high:.2f}"
+    return f"by another hand {one.low:.2f} to {one.high:.2f}; {results_text(one.tried[0])}"
+
+
+def results_text(version: SimulatedVersion) -> str:
+    """Whether a version computes the same, and how nearly."""
+    if version.stands_in:
+        return "simulated without its results"
+    if version.results_equal is None:
+        return f"results not compared: {version.note}"
+    return version.note or "results the same bit for bit"
 
 
 def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
@@ -288,11 +294,13 @@ def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
         return f"no change is sure to help, try first {first.name}: {_what(kernel, first)}"
     best = sure[0]
     alone = f"{best.name}, {best.speedup:.2f}x"
+    told_of = f" ({how_text(best)})" if best.advice is None else ""
     combined = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
     if combined is None:
-        return f"most promising: {alone}: {_what(kernel, best)}"
+        return f"most promising: {alone}{told_of}: {_what(kernel, best)}"
     what = combined.tried[0].what
-    return f"most promising: several changes together, {combined.speedup:.2f}x: {what}; alone {alone}"
+    all_changes = f"several changes together, {combined.speedup:.2f}x ({how_text(combined)})"
+    return f"most promising: {all_changes}: {what}; alone {alone}"
 
 
 def _what(kernel: KernelAdvice, one: RankedAdvice) -> str:
@@ -313,7 +321,7 @@ def trials_text(kernel: KernelAdvice) -> str:
     for names, what in (
         (wrong, "These altered the results"),
         (unknown, "These could not be compared"),
-        (trials.refused, "These could not be run"),
+        (trials.refused, f"These took over {SLOWEST} times as long, or could not be run"),
         (trials.late, "For these there was no time (--try-seconds gives more)"),
     ):
         if names:

@@ -38,6 +38,8 @@ ONE_OF_SEVERAL: Final = (
     "split-loop",
     "trees",
     "barrier",
+    "own-counters",
+    "loads-ahead",
 )
 """Kinds that are one way of several to do what the optimizer tells: they settle it where they gain."""
 GROUPS: Final[tuple[tuple[dict[str, str], tuple[str, ...]], ...]] = (

@@ -23,12 +23,14 @@ from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, ranked, why_b
 from smlab.commands.advise.trials import try_changes
 from smlab.commands.advise.trying import run_and_keep, tried_as_asked
 from smlab.commands.kernel_page.sectors import SectorCount
-from smlab.commands.run.run import macros_of, sms_of
+from smlab.commands.run.run import macros_of, run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.advisor.track_record import as_made_by_others
+from smlab.sim import Record
+from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
@@ -93,14 +95,15 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     assert path is not None
     how = {"name": options.name, "folders": options.folders, "sms": sms_of(options.sms)}
     defines = macros_of(options.defines)
-    base = run_and_keep(kernel, path, defines, gpu, how)
+    base = run_and_keep(kernel, path, defines, gpu, how, all_recorded=options.html is not None)
     counted = None
     if options.html is not None and base.run.whole:  # a part of a grid is not recorded
         counted = SectorCount()
-        run_and_keep(kernel, path, defines, gpu, {**how, "sms": "all"}, counted)
+        again = {**how, "sms": "all", "recording": counted}
+        run_file(kernel, read_launch(path, defines), gpu, defines=defines, keep=Record.TOTALS, **again)
     function = base.run.launch.image.function
     source = KERNEL_SOURCE if options.example else Path(kernel) if Path(kernel).suffix == ".cu" else None
-    samples = executed(base.run, gpu).samples()
+    samples = executed(base.recorded, gpu).samples()
     if source is not None:
         lines = source_text(source).splitlines()
         samples = replace(samples, source=dict(enumerate(lines, start=1)))
@@ -109,8 +112,8 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
         advice,
         tried=tuple(tried_as_asked(base, what) for what in options.tried),
         trials=try_changes(base, advice, options.trial_budget_s, options.begun_s, source),
-        run=base.run,
-        sectors=None if counted is None else counted.of_instructions(len(base.run.instructions)),
+        run=base.recorded,
+        sectors=None if counted is None else counted.of_instructions(len(base.recorded.instructions)),
     )
 
 

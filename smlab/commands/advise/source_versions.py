@@ -155,13 +155,16 @@ class SourceVersions:
         self._tried.add(_code_of(self.compiled(SourceChange())))
 
     def candidates(self) -> TrialSource:
-        """Changes of the tree first, each alone, in the order of the advice that they are of. Then the loop
-        with the longest waits, fast math, other loops, registers; what gains is kept in those that follow. At
-        last what has gained together."""
+        """Options of the compiler first, then changes of the tree, each alone: one of each kind in turn, in
+        the order of the advice that they are of. Then loops, those with the longest waits first, and
+        registers; what gains is kept in those that follow. At last what has gained together."""
+        for flag in (RESTRICT, FAST_MATH):
+            yield from self._with_flag(flag)
+        options = self.best, self.fastest
         for rewrite in self.rewrites:
             yield self._candidate(SourceChange(rewrites=(rewrite,)))
         changed = [change for change in self.gained if not change.stands_in]
-        self.best, self.fastest = None, 1.0
+        self.best, self.fastest = options
         yield from self._by_compiler()
         yield from self._combined(changed)
 
@@ -180,13 +183,8 @@ class SourceVersions:
                 yield self._candidate(self.best.beside(change))
 
     def _by_compiler(self) -> TrialSource:
-        for number, loop in enumerate(self.loops):
+        for loop in self.loops:
             yield from self._rewritten(loop)
-            if number == 0:
-                yield from self._with_flag(FAST_MATH)
-        if not self.loops:
-            yield from self._with_flag(FAST_MATH)
-        yield from self._with_flag(RESTRICT)
         for registers in self._fewer_registers():
             yield from self._with_flag(f"-maxrregcount={registers}")
         if self.best is not None and len(self.best.flags) + len(self.best.loops) > 1:
@@ -262,7 +260,8 @@ class SourceVersions:
         return tuple(order[:LOOPS])
 
     def _rewrites(self, advice: KernelAdvice) -> tuple[SourceRewrite, ...]:
-        """All changes of the tree, those first that advice comes first for."""
+        """All changes of the tree: one of each kind, those first that advice comes first for; then the second
+        of each kind, and so on."""
         names = [name for one in advice.advice for name in one.names]
         launch = read_launch(self.base.launch_path, self.base.defines)
         found = rewrites_of(self.text, self.base.run.launch.image.function.name, launch)
@@ -270,7 +269,12 @@ class SourceVersions:
         def place(rewrite: SourceRewrite) -> int:
             return min((names.index(n) for n in ADVISED_BY[rewrite.kind] if n in names), default=len(names))
 
-        return tuple(sorted(found, key=place))
+        many: dict[str, int] = {}
+        numbered = []
+        for rewrite in found:
+            many[rewrite.kind] = many.get(rewrite.kind, 0) + 1
+            numbered.append((many[rewrite.kind], place(rewrite), rewrite))
+        return tuple(rewrite for _, _, rewrite in sorted(numbered, key=lambda one: one[:2]))
 
     def _candidate(self, change: SourceChange) -> Trial:
         return Trial(change.text, change.kind, lambda: self._run(change))

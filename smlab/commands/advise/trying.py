@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import COMBINED, SLOWEST, SimulatedVersion, Trials
 from smlab.commands.advise.rewrites.every import ADVISED_BY
 from smlab.commands.advise.rewrites.parsed import Restored
 from smlab.commands.run.results import result_arrays, same_results
@@ -24,7 +24,6 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim import Record
-from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.sim.workloads.workload import blocks_per_sm
@@ -33,13 +32,19 @@ SHAPES: Final = ("grid", "block")
 """What ``--try`` takes for the launch; other names are macros."""
 SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers", *ADVISED_BY)
 """Versions of the same source, for the same grid."""
-SLOWEST: Final = 20
-"""Times the kernel's cycles after which a version of our own is given up."""
+ANY_ORDER: Final = ("warp-aggregation", "own-counters")
+"""Kinds that change the order in which atomics come, so that what they give places to may lie otherwise."""
+RECORDED: Final = 500_000
+"""Warp-instructions that are recorded for the samples, at most, in each of up to three parts of the grid:
+about 0.5 GB. Of a longer run fewer SMs are recorded."""
 ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
-of sums, and functions with fewer digits. Told where it is more than `smlab run --check` allows."""
+of sums, and functions with fewer digits. Told wherever they are not the same bit for bit."""
 BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
-SIDE_FACTORS: Final = ((0.5, 1), (2, 1), (1, 0.5), (1, 2), (2, 0.5), (0.5, 2), (4, 0.25), (0.25, 4))
+SIDE_FACTORS: Final = (
+    *((4, 4), (8, 4), (2, 2)),  # small blocks
+    *((0.5, 1), (2, 1), (1, 0.5), (1, 2), (2, 0.5), (0.5, 2), (4, 0.25), (0.25, 4)),
+)
 MAX_THREADS: Final = 1024
 LANES: Final = 32
 PART: Final = "only a part of the grid ran"
@@ -49,7 +54,8 @@ Shape = tuple[int, int, int]
 @dataclass(frozen=True)
 class TriedKernel:
     """The kernel that changes are tried on: how it was run, and what it computed. ``before`` are its arrays
-    as they were, ``after`` as it left them. ``cpu_s`` is the CPU time that its run took."""
+    as they were, ``after`` as it left them. ``cpu_s`` is the CPU time that its run took. ``recorded`` is a
+    run of the same launch whose every issue is known, on fewer SMs where all were too much to record."""
 
     kernel: str
     launch_path: Path
@@ -57,6 +63,7 @@ class TriedKernel:
     gpu: Gpu
     how: dict[str, Any]
     run: MachineRun
+    recorded: MachineRun
     before: dict[str, np.ndarray]
     after: dict[str, np.ndarray]
     cpu_s: float
@@ -68,15 +75,22 @@ def run_and_keep(
     defines: dict[str, str],
     gpu: Gpu,
     how: dict[str, Any],
-    recording: Recording | None = None,
+    all_recorded: bool = False,
 ) -> TriedKernel:
-    """Run the kernel, recorded in full, and keep what it computed; ``recording`` is for this run alone."""
+    """Run the kernel, keep what it computed, and run it once more, recorded: as much as `RECORDED`, or all of
+    it for the kernel's page."""
     begun = cpu_s()
     launch = read_launch(path, defines)
     before = result_arrays(launch)
-    done = run_file(kernel, launch, gpu, defines=defines, keep=Record.ALL, recording=recording, **how)
+    done = run_file(kernel, launch, gpu, defines=defines, keep=Record.TOTALS, **how)
     after = result_arrays(launch)
-    return TriedKernel(kernel, path, defines, gpu, how, done, before, after, cpu_s() - begun)
+    spent, many = cpu_s() - begun, done.result.warp_instructions
+    sms: int | str = "all" if done.whole else done.sms
+    if many > RECORDED and not all_recorded:
+        sms = max(1, int((gpu.integer("gpu.sms") if done.whole else done.sms) * RECORDED / many))
+    again = {**how, "sms": sms}
+    recorded = run_file(kernel, read_launch(path, defines), gpu, defines=defines, keep=Record.ALL, **again)
+    return TriedKernel(kernel, path, defines, gpu, how, done, recorded, before, after, spent)
 
 
 def tried_as_asked(base: TriedKernel, what: str) -> SimulatedVersion:
@@ -149,8 +163,10 @@ def simulated(
         got = {**launch.constants, **result_arrays(launch)}
         got = got if restore is None else restore(got)
         equal, note = same_results(base.before, base.after, got)
-        if equal is False and (source or kind == COMBINED):
+        if equal is not None and not _identical(base.after, got) and (equal or source or kind == COMBINED):
             equal, note = _nearly(base.after, got, note)
+        if equal is False and kind in ANY_ORDER and _same_values(base.after, got):
+            equal, note = True, "the same values in another order"
     return SimulatedVersion(
         what=what,
         cycles=done.cycles,
@@ -162,6 +178,17 @@ def simulated(
         note=note,
         cpu_s=cpu_s() - begun,
     )
+
+
+def _identical(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
+    """Whether all results are the same bit for bit."""
+    return all(np.asarray(got[name]).tobytes() == array.tobytes() for name, array in wanted.items())
+
+
+def _same_values(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
+    """Whether arrays hold the same values, each as often."""
+    pairs = ((array.reshape(-1), np.asarray(got[name]).reshape(-1)) for name, array in wanted.items())
+    return all(a.size == b.size and np.array_equal(np.sort(a), np.sort(b), equal_nan=True) for a, b in pairs)
 
 
 def _nearly(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], note: str) -> tuple[bool, str]:
@@ -256,8 +283,9 @@ def fastest_of(versions: Iterable[SimulatedVersion], kinds: Container[str]) -> S
 
 def shape_candidates(base: TriedKernel) -> TrialSource:
     """Other launch shapes: more blocks, as many as make the GPU full; then, with the best of them, as many
-    threads in other blocks; of a grid or block of two axes as many threads in blocks of other sides. None
-    where the kernel tells its own threads, or where a part of the grid ran."""
+    threads in other blocks; of a grid or block of two axes as many threads in blocks of other sides. Where
+    fewer threads have left work undone, none with fewer are tried. None at all where the kernel tells its own
+    threads, or where a part of the grid ran."""
     launch = read_launch(base.launch_path, base.defines)
     if launch.threads is None or not base.run.whole:
         return
@@ -266,12 +294,16 @@ def shape_candidates(base: TriedKernel) -> TrialSource:
             yield Trial(what, "grid+block", lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
         return
     best = base.run.launch.grid[0], base.run.launch.block[0]
-    fastest = 1.0
+    fastest, fewest = 1.0, 0
     for shapes in (_grids, _blocks):
-        for grid, block in list(shapes(base, best)):
+        for grid, block in sorted(shapes(base, best), reverse=True):
+            if grid * block < fewest:
+                continue
             what = f"grid={grid}" if shapes is _grids else f"block={block},grid={grid}"
             kind = "grid" if shapes is _grids else "grid+block"
             version = yield Trial(what, kind, lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
+            if version is not None and version.results_equal is False:
+                fewest = max(fewest, grid * block + 1)
             if version is not None and version.results_equal and version.speedup > fastest:
                 fastest, best = version.speedup, (grid, block)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -92,6 +93,8 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
         if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
             return None
         left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        while right.type in ("cast_expression", "parenthesized_expression"):
+            right = right.child_by_field_name("value") or right.named_children[0]
         value = powers.get(parsed.of(right))
         if value is None or not parsed.is_integer(node):
             return None
@@ -107,9 +110,62 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
         yield SourceRewrite("integers", f"shifts and masks, as {names} is a power of two", shifts)
 
 
+def divisors(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """Quotients and remainders by a whole number of the launch as the high word of a product with its
+    reciprocal, which is an argument. Right while number times divisor stays below 2 to the 32. Powers of two
+    are shifts (`shorter_integers`)."""
+    scalars = {
+        name: int(value)
+        for name, value in zip(launch.names, launch.arguments, strict=True)
+        if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iu" and value > 1 and value & (value - 1)
+    }
+    same = {
+        parsed.of(n.child_by_field_name("declarator")): parsed.of(n.child_by_field_name("value"))
+        for n in walk(parsed.body)
+        if n.type == "init_declarator" and parsed.of(n.child_by_field_name("value")) in scalars
+    }
+    given: dict[str, int] = {}
+
+    def rule(node: Any, render: Render) -> str | None:
+        if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
+            return None
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        while right.type in ("cast_expression", "parenthesized_expression"):
+            right = right.child_by_field_name("value") or right.named_children[0]
+        name = same.get(parsed.of(right), parsed.of(right))
+        if name not in scalars or not parsed.is_integer(left):
+            return None
+        given[f"smlab_over_{name}"] = (2**32 - 1) // scalars[name] + 1
+        quotient = f"(int)__umulhi((unsigned)({render(left)}), smlab_over_{name})"
+        if node.child_by_field_name("operator").type == "/":
+            return f"({quotient})"
+        return f"((int)({render(left)}) - {quotient} * (int)({parsed.of(right)}))"
+
+    edits = parsed.edits(rule)
+    if edits:
+        at = parsed.parameters[-1].node.end_byte
+        more = "".join(f", unsigned {name}" for name in given)
+        names = ", ".join(name.removeprefix("smlab_over_") for name in given)
+        told = f"quotients by {names} as products with a reciprocal, an argument of the launch"
+        yield SourceRewrite("integers", told, (*edits, TextEdit(at, at, more)), _Given(given))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Given:
+    """A launch with further whole numbers."""
+
+    values: Mapping[str, int]
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        more = tuple(np.uint32(value) for value in self.values.values())
+        return dataclasses.replace(
+            launch, names=(*launch.names, *self.values), arguments=(*launch.arguments, *more)
+        )
+
+
 def _with(parsed: ParsedKernel, edits: tuple[TextEdit, ...]) -> tuple[TextEdit, ...]:
     """With the function that wraps, where it is called."""
-    at = parsed.outer.start_byte
+    at = parsed.top
     return (TextEdit(at, at, _WRAPPED), *edits) if any("smlab_wrapped(" in e.new for e in edits) else edits
 
 
@@ -173,15 +229,17 @@ def hoisted(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
 
 
 def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
-    """Calls and divisions whose operands a loop leaves alone."""
+    """Calls, divisions and loads whose operands a loop leaves alone."""
     changed, made = parsed.changed_in(loop), []
+    pointers = {name for name, kind in parsed.declared.items() if kind.endswith(" *")}
 
     def rule(node: Any, _: Render) -> str | None:
         text = parsed.of(node)
         call = node.type == "call_expression" and _COSTLY.match(text) is not None and "sincos" not in text
         divided = node.type == "binary_expression" and node.child_by_field_name("operator").type == "/"
         names = parsed.names_in(node)
-        if not (call or divided) or names & changed or not names - set(parsed.macros):
+        load = node.type == "subscript_expression" and bool(names & pointers) and _is_read(node)
+        if not (call or divided or load) or names & changed or not names - set(parsed.macros):
             return None
         if text not in made:
             made.append(text)
@@ -193,11 +251,20 @@ def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Sou
             "{ " + " ".join(f"const auto smlab_hoisted{n} = {text};" for n, text in enumerate(made)) + " "
         )
         ends = (
-            TextEdit(loop.start_byte, loop.start_byte, before),
+            TextEdit(parsed.begin_of(loop), parsed.begin_of(loop), before + "\n"),
             TextEdit(loop.end_byte, loop.end_byte, " }"),
         )
         line = parsed.line(loop)
         yield SourceRewrite("hoisted", f"{', '.join(made)} before the loop at line {line}", (*edits, *ends))
+
+
+def _is_read(node: Any) -> bool:
+    """Whether an element is read alone: neither set, nor pointed to, nor a part of another's place."""
+    return node.parent.type not in (
+        *("pointer_expression", "update_expression", "field_expression", "subscript_expression"),
+    ) and not (
+        node.parent.type == "assignment_expression" and node.parent.child_by_field_name("left") == node
+    )
 
 
 def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
@@ -304,7 +371,7 @@ def _moved(
         edits.append(TextEdit(at, at, inside))
         told = f"line {line} computed only where {key} is not what it was the round before"
     edits += [
-        TextEdit(loop.start_byte, loop.start_byte, before + " "),
+        TextEdit(parsed.begin_of(loop), parsed.begin_of(loop), before + "\n"),
         TextEdit(loop.end_byte, loop.end_byte, " }"),
     ]
     return SourceRewrite("hoisted", told, tuple(edits))

@@ -1,14 +1,15 @@
-"""Other accesses to memory: tables in constant memory, wider loads, another layout of an array."""
+"""Other accesses to memory: tables in constant memory, and wider loads."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
+from smlab.commands.advise.rewrites.layouts import arrays_of, summands
 from smlab.commands.advise.rewrites.parsed import (
     TYPE_BYTES,
     ParsedKernel,
@@ -16,6 +17,7 @@ from smlab.commands.advise.rewrites.parsed import (
     SourceParameter,
     SourceRewrite,
     TextEdit,
+    counted,
     walk,
 )
 from smlab.sim.isa.launch.launch_file import LaunchFile
@@ -25,12 +27,6 @@ CONSTANT_BYTES: Final = 1 << 16
 VECTOR_BYTES: Final = 16
 """That one load brings at most."""
 FIELDS: Final = "xyzw"
-_ROUNDS: Final = re.compile(
-    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);"
-    r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
-    re.DOTALL,
-)
-"""The header of a loop that counts up."""
 _VECTORS: Final = {
     "signed char": "char",
     "unsigned char": "uchar",
@@ -41,14 +37,14 @@ _VECTORS: Final = {
 
 def constant_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """An array that is only read, in constant memory."""
-    arrays = _arrays(launch)
+    arrays = arrays_of(launch)
     for parameter in parsed.parameters:
         size = TYPE_BYTES.get(parameter.element)
         array = arrays.get(parameter.name)
         written = parameter.name in launch.returned or _is_written(parsed, parameter.name)
         if size is None or array is None or not parameter.pointer or array.nbytes > CONSTANT_BYTES or written:
             continue
-        at = parsed.outer.start_byte
+        at = parsed.top
         table = f"__constant__ {parameter.element} {parameter.name}[{array.nbytes // size}];\n"
         edits = (TextEdit(at, at, table), _without_parameter(parsed, parameter))
         text = f"{parameter.name} in constant memory ({array.nbytes:,} bytes)"
@@ -80,11 +76,6 @@ def _without_parameter(parsed: ParsedKernel, parameter: SourceParameter) -> Text
     return TextEdit(first, parameter.node.end_byte, "")
 
 
-def _arrays(launch: LaunchFile) -> dict[str, np.ndarray]:
-    pairs = zip(launch.names, launch.arguments, strict=True)
-    return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
-
-
 def _is_written(parsed: ParsedKernel, name: str) -> bool:
     """Whether the kernel's text writes to an array, as far as it names it."""
     return any(name in parsed.names_in(target) for target in _targets(parsed))
@@ -101,115 +92,6 @@ def _targets(parsed: ParsedKernel) -> Iterator[Any]:
             yield node
         elif node.type == "call_expression" and "atomic" in parsed.of(node.child_by_field_name("function")):
             yield node.child_by_field_name("arguments").named_children[0]
-
-
-def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
-    """Arrays with rows and columns exchanged: ``p[i * COLUMNS + j]`` becomes ``p[j * ROWS + i]``; all, and
-    each alone."""
-    scalars = {
-        n: int(v)
-        for n, v in zip(launch.names, launch.arguments, strict=True)
-        if np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iu"
-    }
-    known = {**scalars, **parsed.macros}
-    arrays = _arrays(launch)
-    found: list[tuple[str, int, tuple[TextEdit, ...]]] = []
-    for parameter in parsed.parameters:
-        array = arrays.get(parameter.name)
-        if array is None or not parameter.pointer or TYPE_BYTES.get(parameter.element) != array.itemsize:
-            continue
-        uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parameter.name]
-        places = [_row_and_column(parsed, use.parent, known, array.size) for use in uses]
-        told = [each for each in places if each is not None]
-        widths = {each[1] for each in told}
-        if not places or len(told) < len(places) or len(widths) != 1 or not launch.returned:
-            continue
-        (columns,) = widths
-        many = array.size // columns
-        rows = next((name for name, value in scalars.items() if value == many), str(many))
-        edits = [
-            TextEdit(i.start_byte, i.end_byte, f"({column}) * {rows} + ({row})") for i, _, row, column in told
-        ]
-        found.append((parameter.name, columns, tuple(edits)))
-    for some in [*([found] if len(found) > 1 else []), *([one] for one in found)]:
-        names = ", ".join(name for name, _, _ in some)
-        turned = _Transposed({name: columns for name, columns, _ in some})
-        edits_of = tuple(edit for _, _, edits in some for edit in edits)
-        text = f"{names} column by column, laid out so before the launch"
-        yield SourceRewrite("transposed-array", text, edits_of, turned, turned.back)
-        yield SourceRewrite(
-            "interleaved", f"{names} column by column: each thread does other elements", edits_of
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Transposed:
-    """A launch with the rows and columns of arrays exchanged, by the number of their columns."""
-
-    columns: Mapping[str, int]
-
-    def __call__(self, launch: LaunchFile) -> LaunchFile:
-        pairs = zip(launch.names, launch.arguments, strict=True)
-        given = [
-            self._turned(value, self.columns[name]) if name in self.columns else value
-            for name, value in pairs
-        ]
-        return dataclasses.replace(launch, arguments=tuple(given))
-
-    def back(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Results as the kernel lays them out."""
-        return {
-            name: self._turned(array, array.size // self.columns[name]) if name in self.columns else array
-            for name, array in arrays.items()
-        }
-
-    @staticmethod
-    def _turned(array: Any, columns: int) -> np.ndarray:
-        values = np.asarray(array)
-        return np.ascontiguousarray(values.reshape(-1, columns).T).reshape(values.shape)
-
-
-def _row_and_column(
-    parsed: ParsedKernel, subscript: Any, known: Mapping[str, int], size: int
-) -> tuple[Any, int, str, str] | None:
-    """Of ``p[row * columns + column]`` the index, the number of columns, the row and the column."""
-    if subscript.type != "subscript_expression":
-        return None
-    index = subscript.child_by_field_name("indices").named_children[0]
-    terms = list(_summands(index))
-    for n, term in enumerate(terms):
-        if term.type != "binary_expression" or term.child_by_field_name("operator").type != "*":
-            continue
-        sides = [term.child_by_field_name(side) for side in ("left", "right")]
-        for row, width in (sides, sides[::-1]):
-            text = parsed.of(width)
-            columns = known.get(text, int(text) if text.isdecimal() else 0)
-            others = [parsed.of(t) for m, t in enumerate(terms) if m != n]
-            if columns > 1 and size % columns == 0:
-                return index, columns, parsed.of(row), " + ".join(others) or "0"
-    return None
-
-
-def row_width(parsed: ParsedKernel, subscript: Any, known: Mapping[str, int]) -> Any:
-    """Of ``p[row * width + column]`` the width, where its value is known."""
-    if subscript.type != "subscript_expression":
-        return None
-    for term in _summands(subscript.child_by_field_name("indices").named_children[0]):
-        if term.type == "binary_expression" and term.child_by_field_name("operator").type == "*":
-            for side in ("right", "left"):
-                width = term.child_by_field_name(side)
-                text = parsed.of(width)
-                if known.get(text, int(text) if text.isdecimal() else 0) > 1:
-                    return width
-    return None
-
-
-def _summands(node: Any) -> Iterator[Any]:
-    if node.type == "binary_expression" and node.child_by_field_name("operator").type == "+":
-        yield from _summands(node.child_by_field_name("left"))
-        yield from _summands(node.child_by_field_name("right"))
-    else:
-        yield node
 
 
 def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
@@ -326,11 +208,11 @@ def _runs(by_number: dict[int, Any], element: str) -> Iterator[list[int]]:
 def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[SourceRewrite]:
     """``for (i = a; i < n; i += s) use(p[i])`` as rounds of four neighbours from ``4 * a`` on in steps of
     ``4 * s``, their loads and stores as one."""
-    body = loop.child_by_field_name("body")
-    header = _ROUNDS.match(parsed.text[loop.start_byte : body.start_byte])
-    if header is None or re.search(r"\b(?:break|return|goto)\b", parsed.of(body)):
+    header = counted(parsed, loop)
+    if header is None or re.search(r"\b(?:break|return|goto)\b", parsed.of(header.body)):
         return
-    kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
+    body, kind, name = header.body, header.kind, header.name
+    begin, limit, step = header.begin, header.limit, header.step
     for many in (4, 2):
         found = _as_vectors(parsed, [body], kind, name, many)
         if found is not None:
@@ -340,7 +222,7 @@ def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[SourceRewrit
                 f" smlab_first += {many} * ({step})) {{{inner} }}"
             )
             told = f"{taken} at line {parsed.line(loop)} as vectors of {many}, {many} neighbours a lane"
-            yield SourceRewrite("vector-loads", told, (TextEdit(loop.start_byte, loop.end_byte, new),))
+            yield SourceRewrite("vector-loads", told, (TextEdit(parsed.begin_of(loop), loop.end_byte, new),))
 
 
 def _elements_of_a_thread(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
@@ -398,7 +280,7 @@ def _as_vectors(
         pointer = parsed.of(node.child_by_field_name("argument"))
         index = node.child_by_field_name("indices").named_children[0]
         element = parsed.declared.get(pointer, "").removesuffix(" *")
-        of = [t for t in _summands(index) if name in parsed.names_in(t)]
+        of = [t for t in summands(index) if name in parsed.names_in(t)]
         alone = len(of) == 1 and parsed.of(of[0]) == name
         free = not parsed.names_in(index) & changed and "[" not in parsed.of(index)
         size = TYPE_BYTES.get(element, VECTOR_BYTES)

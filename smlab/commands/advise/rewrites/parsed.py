@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +39,27 @@ INTEGERS: Final = frozenset(
     [name for name in TYPE_BYTES if not name.startswith(("float", "double")) and name[-1] not in "24"]
 ) | {"long", "unsigned long", "size_t", "int64_t", "uint64_t"}
 SYNC: Final = "__syncthreads();"
+ELEMENTS: Final[Mapping[str, str]] = {
+    "float32": "float",
+    "float64": "double",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+}
+"""What C calls the types of a launch's arrays."""
+_OPERATIONS: Final[Mapping[type, Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
 Render = Callable[[Any], str]
 Restored = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 Rule = Callable[[Any, Render], str | None]
@@ -107,7 +130,7 @@ class ParsedKernel:
         ValueError: no such kernel, or several.
     """
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, launch: LaunchFile | None = None) -> None:
         import tree_sitter_cuda
         from tree_sitter import Language, Parser
 
@@ -128,7 +151,11 @@ class ParsedKernel:
         self.kernel = kernels[0]
         self.body = self.kernel.child_by_field_name("body")
         self.name = _name_of(self.kernel)
+        self.aliases = self._aliases()
         self.parameters = tuple(self._parameters())
+        if launch is not None and self.outer.type == "template_declaration":
+            self.aliases |= self._of_template(launch)
+            self.parameters = tuple(self._parameters())
         self.macros = self._macros()
         self.declared = self._declared()
 
@@ -142,6 +169,20 @@ class ParsedKernel:
         parent = self.kernel.parent
         alone = parent is not None and parent.type in ("linkage_specification", "template_declaration")
         return parent if alone else self.kernel
+
+    @property
+    def top(self) -> int:
+        """The place before the kernel where what it needs may be declared, outside of ``extern "C"``."""
+        node = self.kernel
+        while node.parent is not None and node.parent.parent is not None:
+            node = node.parent
+        return int(node.start_byte)
+
+    def begin_of(self, loop: Any) -> int:
+        """Where a loop begins, with the pragma before it."""
+        before = loop.prev_named_sibling
+        is_pragma = before is not None and before.type == "preproc_call"
+        return int(before.start_byte if is_pragma and "unroll" in self.of(before) else loop.start_byte)
 
     def of(self, node: Any) -> str:
         """The text of a node."""
@@ -163,17 +204,54 @@ class ParsedKernel:
             if names:
                 before = text.split("*")[0] if "*" in text else text[: -len(self.of(names[-1]))]
                 yield SourceParameter(
-                    self.of(names[-1]), plain_type(before), "*" in text, "const" in before.split(), node
+                    self.of(names[-1]), self._type(before), "*" in text, "const" in before.split(), node
                 )
 
-    def _macros(self) -> dict[str, int]:
-        """Macros that are a whole number."""
+    def _type(self, text: str) -> str:
+        """A type without qualifiers, and what an alias stands for."""
+        plain = plain_type(text)
+        return self.aliases.get(plain, plain)
+
+    def _aliases(self) -> dict[str, str]:
+        """Names of the text for types of numbers: of ``typedef``, ``using``, and macros."""
         found = {}
         for node in walk(self.root):
+            name = value = None
+            if node.type == "type_definition":
+                name, value = node.child_by_field_name("declarator"), node.child_by_field_name("type")
+            elif node.type == "alias_declaration":
+                name, value = node.child_by_field_name("name"), node.child_by_field_name("type")
+            elif node.type == "preproc_def":
+                name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            if name is not None and value is not None and self.of(value).strip() in TYPE_BYTES:
+                found[self.of(name)] = self.of(value).strip()
+        return found
+
+    def _of_template(self, launch: LaunchFile) -> dict[str, str]:
+        """The types that a template's own names stand for, by the launch's arrays."""
+        values = dict(zip(launch.names, launch.arguments, strict=True))
+        kinds = {p.name: str(np.asarray(values[p.name]).dtype) for p in self.parameters if p.name in values}
+        return {
+            p.element: ELEMENTS[kinds[p.name]]
+            for p in self.parameters
+            if p.element not in TYPE_BYTES and kinds.get(p.name) in ELEMENTS
+            if re.search(rf"\b(?:typename|class)\s+{p.element}\b", self.of(self.outer))
+        }
+
+    def _macros(self) -> dict[str, int]:
+        """Macros and constants of the file that are a whole number."""
+        found: dict[str, int] = {}
+        for node in walk(self.root):
+            name = value = None
             if node.type == "preproc_def":
                 name, value = (node.child_by_field_name(f) for f in ("name", "value"))
-                if value is not None and re.fullmatch(r"\s*\d+\s*", self.of(value)):
-                    found[self.of(name)] = int(self.of(value))
+            elif node.type == "init_declarator" and re.search(r"\bconst(?:expr)?\b", self.of(node.parent)):
+                inside = self.kernel.start_byte <= node.start_byte < self.kernel.end_byte
+                name = None if inside else node.child_by_field_name("declarator")
+                value = node.child_by_field_name("value")
+            number = None if name is None or value is None else whole_number(self.of(value), found)
+            if name is not None and number is not None:
+                found[self.of(name)] = number
         return found
 
     def _declared(self) -> dict[str, str]:
@@ -182,7 +260,7 @@ class ParsedKernel:
         for node in walk(self.body):
             if node.type != "declaration":
                 continue
-            kind = plain_type(self.of(node.child_by_field_name("type")))
+            kind = self._type(self.of(node.child_by_field_name("type")))
             for one in node.children_by_field_name("declarator"):
                 if one.type == "init_declarator":
                     one = one.child_by_field_name("declarator")
@@ -273,9 +351,83 @@ def around(node: Any, kind: str) -> Any:
     return node
 
 
+COUNTED: Final = re.compile(
+    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<(=?)([^;=]*);"
+    r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+    re.DOTALL,
+)
+"""The header of a loop that counts up: its counter's type and name, begin, limit and step."""
+
+
+@dataclass(frozen=True)
+class CountedLoop:
+    """A loop that counts up: its counter's type and name, where it begins and ends, and its step."""
+
+    kind: str
+    name: str
+    begin: str
+    limit: str
+    step: str
+    body: Any = field(compare=False)
+
+
+def counted(parsed: ParsedKernel, loop: Any) -> CountedLoop | None:
+    """A loop as one that counts up, or None."""
+    if loop.type != "for_statement":
+        return None
+    body = loop.child_by_field_name("body")
+    found = COUNTED.match(parsed.text[loop.start_byte : body.start_byte])
+    if found is None:
+        return None
+    kind, name, begin, through, limit, step = (part.strip() if part else "" for part in found.groups())
+    return CountedLoop(kind, name, begin, f"({limit}) + 1" if through else limit, step or "1", body)
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with other identifiers; those of fields stay."""
+    for old, new in names.items():
+        text = re.sub(rf"(?<![.\w])(?<!->){old}\b", new, text)
+    return text
+
+
+def whole_number(text: str, known: Mapping[str, int]) -> int | None:
+    """The value of an expression of whole numbers, named ones among them; None where it is none."""
+    try:
+        tree = ast.parse(re.sub(r"\(int\)|(?<=[\da-fA-F])[uUlL]+\b", "", text.strip()), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return _value_of(tree, known)
+
+
+def _value_of(node: ast.AST, known: Mapping[str, int]) -> int | None:
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if isinstance(node, ast.Name | ast.Attribute):
+        return known.get(ast.unparse(node))
+    inner = [_value_of(child, known) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    if isinstance(node, ast.Call):
+        function = {"min": min, "max": max}.get(ast.unparse(node.func))
+        values = [v for v in inner[1:] if v is not None]
+        return function(values) if function is not None and len(values) == len(inner) - 1 == 2 else None
+    values = [v for v in inner if v is not None]
+    if len(values) < len(inner):
+        return None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -values[0]
+    if (
+        isinstance(node, ast.BinOp)
+        and type(node.op) in _OPERATIONS
+        and (values[1] or type(node.op) is not ast.Div)
+    ):
+        return _OPERATIONS[type(node.op)](*values)
+    return None
+
+
 def plain_type(text: str) -> str:
     """A type without qualifiers."""
-    return " ".join(w for w in text.split() if w not in ("const", "volatile", "static", "__restrict__"))
+    return " ".join(
+        w for w in text.split() if w not in ("const", "volatile", "static", "__restrict__", "__restrict")
+    )
 
 
 def _name_of(function: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.rewrites.memory import row_width
+from smlab.commands.advise.rewrites.layouts import row_width
 from smlab.commands.advise.rewrites.parsed import (
     SYNC,
     TYPE_BYTES,
@@ -31,7 +31,7 @@ _GROWN: Final = re.compile(
 )
 """The header of a tree that grows from its leaves."""
 _SPREAD: Final = "__host__ __device__ constexpr int smlab_spread(int i) { return i + (i >> 5); }\n"
-BOUNDS: Final = re.compile(r"__launch_bounds__\s*\(([^(),]*),[^()]*\)")
+BOUNDS: Final = re.compile(r"__launch_bounds__\s*\(([^(),]*),([^()]*)\)")
 _THREAD: Final = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
 _THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
 
@@ -90,7 +90,7 @@ def _spread_words(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         return f"{array}[smlab_spread({render(index)})]" if array in names else None
 
     if names:
-        at = parsed.outer.start_byte
+        at = parsed.top
         edits = [TextEdit(at, at, _SPREAD), *edits, *parsed.edits(rule)]
         text = f"a word left free after each 32 of {', '.join(sorted(names))}"
         yield SourceRewrite("padded-rows", text, tuple(edits))
@@ -114,20 +114,35 @@ def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[TextEdit]]]:
         yield name, [*edits, TextEdit(size.start_byte, size.end_byte, text)]
 
 
-def without_block_bound(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
-    """Launch bounds that ask for no number of resident blocks, so that a thread may have more registers."""
-    first = parsed.kernel.start_byte
-    found = BOUNDS.search(parsed.text, first, parsed.body.start_byte)
-    if found is not None:
-        text = f"__launch_bounds__({found[1].strip()}) without a number of blocks"
-        edit = TextEdit(found.start(), found.end(), f"__launch_bounds__({found[1]})")
-        yield SourceRewrite("more-registers", text, (edit,))
+def other_block_bounds(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Launch bounds that ask for no number of resident blocks, or for half as many, so that a thread may have
+    more registers."""
+    found = BOUNDS.search(parsed.text, parsed.kernel.start_byte, parsed.body.start_byte)
+    if found is None:
+        return
+    threads, blocks = found[1].strip(), found[2].strip()
+    half = int(blocks) // 2 if blocks.isdecimal() else 0
+    for new in (f"{threads}", f"{threads}, {half}" if half > 1 else ""):
+        if new:
+            edit = TextEdit(found.start(), found.end(), f"__launch_bounds__({new})")
+            yield SourceRewrite("more-registers", f"__launch_bounds__({new})", (edit,))
+
+
+def inlined(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Functions whose text forbids the compiler to inline them."""
+    edits = tuple(
+        TextEdit(found.start(), found.end(), "__forceinline__")
+        for found in re.finditer(r"\b__noinline__\b", parsed.text)
+    )
+    if edits:
+        yield SourceRewrite("inlined", "functions inlined", edits)
 
 
 def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Counters that each block keeps in shared memory and adds to the global ones at its end."""
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
     edits, tables = [], {}
+    sizes: dict[str, int] = {}
     for node in walk(parsed.body):
         if node.type != "call_expression" or parsed.of(node.child_by_field_name("function")) != "atomicAdd":
             continue
@@ -138,11 +153,13 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
         parameter, array = parsed.parameter(name), arrays.get(name)
         if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
             continue
-        if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
+        words = _bounded(parsed, target, np.asarray(array).size)
+        if isinstance(array, np.ndarray) and words * array.itemsize <= TABLE_BYTES:
             tables[name] = parameter.element
+            sizes[name] = max(words, sizes.get(name, 0))
             edit = TextEdit(first.start_byte, first.end_byte, f"smlab_own_{name}")
             edits += [edit] if edit not in edits else []
-    size = sum(np.asarray(arrays[name]).nbytes for name in tables)
+    size = sum(sizes[name] * TYPE_BYTES[element] for name, element in tables.items())
     if not tables or size > TABLE_BYTES or parsed.outer.type == "template_declaration":
         return
     body_at = parsed.body.start_byte
@@ -158,18 +175,28 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
     given = ", ".join([*(p.name for p in parsed.parameters), *(f"smlab_own_{name}" for name in tables)])
     new = parsed.text[parsed.outer.start_byte : body_at] + " {"
     walked = f"for (int smlab_i = {_THREAD}; smlab_i < %d; smlab_i += {_THREADS})"
-    for name, element in tables.items():
-        many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
+    for name, many in sizes.items():
+        element = tables[name]
         new += (
             f" __shared__ {element} smlab_own_{name}[{many}]; {walked % many} smlab_own_{name}[smlab_i] = 0;"
         )
     new += f" {SYNC} smlab_body({given}); {SYNC}"
-    for name, element in tables.items():
-        many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
+    for name, many in sizes.items():
         new += f" {walked % many} atomicAdd(&{name}[smlab_i], smlab_own_{name}[smlab_i]);"
     edits.append(TextEdit(parsed.outer.end_byte, parsed.outer.end_byte, f"\n{new} }}\n"))
     text = f"{', '.join(tables)} counted by each block in shared memory, added up at its end"
     yield SourceRewrite("own-counters", text, tuple(edits))
+
+
+def _bounded(parsed: ParsedKernel, target: Any, words: int) -> int:
+    """How many words an index comes to, where a mask or a remainder at its end tells; else all."""
+    found = re.search(r"(&|%)\s*(0[xX][\da-fA-F]+|\w+)u?\s*\)?\s*\]\s*$", parsed.of(target))
+    if found is None:
+        return words
+    value = parsed.macros.get(found[2]) or (
+        int(found[2], 0) if re.fullmatch(r"0[xX]\w+|\d+", found[2]) else 0
+    )
+    return min(words, value + (found[1] == "&")) if value else words
 
 
 def _declared_from(parsed: ParsedKernel, name: str) -> Any:

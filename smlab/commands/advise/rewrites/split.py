@@ -9,15 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit, walk
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit, counted, walk
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 ROW_COUNTS: Final = (4, 16)
 LANES: Final = 32
-_HEADER: Final = re.compile(
-    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
-    re.DOTALL,
-)
 
 
 def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
@@ -30,8 +26,10 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewr
     for loop in statements:
         if loop.type != "for_statement" or "__sync" in parsed.of(parsed.body):
             continue
-        body = loop.child_by_field_name("body")
-        header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
+        header = counted(parsed, loop)
+        if header is None:
+            continue
+        body = header.body
         stores = [s for s in statements[statements.index(loop) + 1 :] if "=" in parsed.of(s)]
         sums = _sums(parsed, body)
         edits: list[TextEdit] = []
@@ -44,9 +42,9 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewr
             edits.append(
                 TextEdit(store.start_byte, store.end_byte, f"atomicAdd(&{found[1]}{found[2]}, {found[3]});")
             )
-        if header is None or not edits:
+        if not edits:
             continue
-        kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
+        kind, name, begin, limit, step = header.kind, header.name, header.begin, header.limit, header.step
         rows = f"({step}) * (int)gridDim.y"
         each = f"(({limit} - ({begin}) + {rows} - 1) / ({rows}) * ({step}))"
         new = (
@@ -65,18 +63,16 @@ def lanes_along_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
     if launch.threads is None or launch.threads[0] % LANES:
         return
     for loop in walk(parsed.body):
-        outer = _HEADER.match(_head(parsed, loop)) if loop.type == "for_statement" else None
-        if outer is None or "threadIdx.x" not in outer[3] or "blockDim.x" not in (outer[5] or ""):
+        outer = counted(parsed, loop)
+        if outer is None or "threadIdx.x" not in outer.begin or "blockDim.x" not in outer.step:
             continue
-        for inner in walk(loop.child_by_field_name("body")):
-            if inner.type != "for_statement":
-                continue
-            header = _HEADER.match(_head(parsed, inner))
-            if header is None or header[3].strip() != "0" or header[5] is not None:
+        for inner in walk(outer.body):
+            header = counted(parsed, inner)
+            if header is None or header.begin != "0" or header.step != "1":
                 continue
             rows = _head(parsed, loop).replace("threadIdx.x", "(threadIdx.x / 32)")
             rows = rows.replace("blockDim.x", "(blockDim.x / 32)")
-            kind, name, limit = header[1].strip(), header[2], header[4].strip()
+            kind, name, limit = header.kind, header.name, header.limit
             along = f"for ({kind} {name} = threadIdx.x % 32; {name} < {limit}; {name} += 32) "
             edits = (
                 TextEdit(loop.start_byte, loop.child_by_field_name("body").start_byte, rows),

@@ -17,6 +17,7 @@ from smlab.commands.advise.rewrites.parsed import (
     Render,
     SourceRewrite,
     TextEdit,
+    counted,
     walk,
 )
 from smlab.sim.isa.launch.launch_file import LaunchFile
@@ -25,10 +26,6 @@ ROUNDS: Final = 32
 """Of a loop, that a tile holds; of what all threads read alike, as many as there are threads."""
 TILE_BYTES: Final = 3 << 14
 """Of static shared memory, that a block may have."""
-_HEADER: Final = re.compile(
-    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);\s*(?:\2\s*\+\+|\+\+\s*\2)\s*\)\s*$",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -51,12 +48,14 @@ def shared_tiles(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
 
 
 def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[SourceRewrite]:
-    body = loop.child_by_field_name("body")
-    header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
-    text = parsed.of(body)
-    if header is None or "__sync" in text or re.search(r"\b(?:break|return|goto|continue)\b", text):
+    header = counted(parsed, loop)
+    if header is None or header.step != "1":
         return
-    kind, name, begin, limit = (part.strip() for part in header.groups())
+    body = header.body
+    text = parsed.of(body)
+    if "__sync" in text or re.search(r"\b(?:break|return|goto|continue)\b", text):
+        return
+    kind, name, begin, limit = header.kind, header.name, header.begin, header.limit
     assert launch.threads is not None
     sizes = dict(zip("xyz", launch.threads, strict=True))
     threads = int(np.prod(launch.threads))
@@ -104,7 +103,7 @@ def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[Sour
             if read.beside or not read.axis
             else f"smlab_row = smlab_at % {across}, smlab_round = smlab_at / {across}"
         )
-        source = _expanded(parsed, nodes[text_of], {name: f"({first} + smlab_round)"}, read.axis)
+        source = expanded(parsed, nodes[text_of], {name: f"({first} + smlab_round)"}, read.axis)
         begun += f" __shared__ {read.element} {arrays[text_of]}[{across * (rounds + 1)}];"
         here = [] if even else [f"{first} + smlab_round < {limit}"]
         steps = -(-across * rounds // threads)
@@ -142,7 +141,7 @@ def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[Sour
         f" {pragma}for ({kind} {name} = {first}; {until}; {name}++) {inner} {SYNC} }} }}"
     )
     told = f"{', '.join(reads)} of {rounds} rounds at line {parsed.line(loop)} in tiles of shared memory"
-    yield SourceRewrite("shared-tiles", told, (TextEdit(loop.start_byte, loop.end_byte, new),))
+    yield SourceRewrite("shared-tiles", told, (TextEdit(parsed.begin_of(loop), loop.end_byte, new),))
 
 
 def _read_of(parsed: ParsedKernel, node: Any, name: str, body: Any) -> _TiledLoad | None:
@@ -160,7 +159,7 @@ def _read_of(parsed: ParsedKernel, node: Any, name: str, body: Any) -> _TiledLoa
         return None
     if TYPE_BYTES.get(element.removesuffix(" *")) is None:
         return None
-    text = _expanded(parsed, node, {}, "")
+    text = expanded(parsed, node, {}, "")
     if text is None or "[" in text.split("[", 1)[1]:
         return None
     axes = {axis for axis in "xyz" if f"threadIdx.{axis}" in text}
@@ -170,9 +169,7 @@ def _read_of(parsed: ParsedKernel, node: Any, name: str, body: Any) -> _TiledLoa
     return _TiledLoad(element.removesuffix(" *"), "".join(axes), summed)
 
 
-def _expanded(
-    parsed: ParsedKernel, node: Any, given: dict[str, str], axis: str, depth: int = 0
-) -> str | None:
+def expanded(parsed: ParsedKernel, node: Any, given: dict[str, str], axis: str, depth: int = 0) -> str | None:
     """The text of an expression with what its names were declared as, and another thread of an ``axis``;
     None where it cannot be told."""
     text, at, end = "", node.start_byte, node.end_byte
@@ -189,7 +186,7 @@ def _expanded(
             if len(made) > 1 or depth > 8:
                 return None
             if made:
-                inner = _expanded(parsed, made[0].child_by_field_name("value"), given, axis, depth + 1)
+                inner = expanded(parsed, made[0].child_by_field_name("value"), given, axis, depth + 1)
                 if inner is None:
                     return None
                 new = f"({inner})"
