@@ -41,7 +41,7 @@ def drawn_inputs() -> dict[str, Arrays]:
     u, k = np.mgrid[:32, :32]
     size = np.where(k == 0, np.sqrt(1 / 32), np.sqrt(2 / 32))
     found["dct32"] = {"basis": (np.cos(np.pi * (2 * u + 1) * k / 64) * size).astype(np.float32).ravel()}
-    return found | _of_round_12() | _of_round_13()
+    return found | _of_round_12() | _of_round_13() | _of_round_14() | _of_round_15()
 
 
 def _of_round_12() -> dict[str, Arrays]:
@@ -116,3 +116,98 @@ def _neighbours(random: np.random.Generator, nodes: int) -> Arrays:
     neighbour = np.clip(owner + random.integers(-40, 41, len(owner)), 0, nodes - 1)
     row_start = np.concatenate([[0], np.cumsum(degree)])
     return {"row_start": row_start.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
+
+
+def _of_round_14() -> dict[str, Arrays]:
+    random = np.random.default_rng(14)
+    calls = 864 * 256 * 24
+    bases = random.choice(np.arange(4), calls, p=[0.4, 0.1, 0.1, 0.4]).astype(np.uint8)
+    qualities = random.choice(np.array([2, 12, 23, 37]), calls, p=[0.03, 0.07, 0.15, 0.75]).astype(np.uint8)
+    stores, rows = 200, 432 * 256 * 16
+    share = 1.0 / np.arange(1, stores + 1)
+    store = random.permutation(stores)[random.choice(stores, rows, p=share / share.sum())].astype(np.int32)
+    return {
+        "quality_by_base": {"bases": bases, "qualities": qualities},
+        "units_by_store": {"store": store},
+    }
+
+
+def _of_round_15() -> dict[str, Arrays]:
+    random = np.random.default_rng(15)
+    return {
+        "lbm_d2q9": {"wall": _obstacles(random, width=768, height=1024)},
+        "md_cell_list": _cell_list(random, cells=16, a_side=32),
+        "volume_raymarch": {"volume": _clouds(random, size=96)},
+        "hex8_stiffness": {"stiffness": _hexahedron()},
+        "bfs_level": _skewed_graph(random, vertices=1 << 16, current=3),
+        "embedding_bag": _bags(random, bags=432, rows=30_000),
+    }
+
+
+def _obstacles(random: np.random.Generator, width: int, height: int) -> NDArray[Any]:
+    """Walls below and above, and discs between them."""
+    y, x = np.mgrid[:height, :width]
+    wall = (y == 0) | (y == height - 1)
+    for at_x, at_y, radius in zip(
+        random.uniform(0, width, 40), random.uniform(0, height, 40), random.uniform(6, 24, 40), strict=True
+    ):
+        wall |= (x - at_x) ** 2 + (y - at_y) ** 2 < radius**2
+    return wall.astype(np.uint8)
+
+
+def _cell_list(random: np.random.Generator, cells: int, a_side: int) -> Arrays:
+    """Particles near the points of a lattice, in a box of cells of width 1, sorted by cell."""
+    points = np.stack(np.meshgrid(*3 * [np.arange(a_side)], indexing="ij"), -1).reshape(-1, 3)
+    at = ((points + 0.5) * cells / a_side + random.uniform(-0.12, 0.12, points.shape)).astype(np.float32)
+    cell = at.astype(np.int32) @ np.array([1, cells, cells * cells])
+    order = np.argsort(cell, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(cell, minlength=cells**3))))
+    positions = np.concatenate((at[order], np.zeros((len(at), 1), np.float32)), 1)
+    return {"positions": positions, "cell_start": starts.astype(np.int32)}
+
+
+def _clouds(random: np.random.Generator, size: int) -> NDArray[Any]:
+    """Densities of thirty soft balls and a little noise."""
+    grid = np.indices((size, size, size), dtype=np.float32)
+    volume = 0.05 * random.random((size, size, size), dtype=np.float32)
+    for z, y, x, radius in zip(
+        *random.uniform(0.1 * size, 0.9 * size, (3, 30)), random.uniform(4, 11, 30), strict=True
+    ):
+        volume += np.exp(-((grid[0] - z) ** 2 + (grid[1] - y) ** 2 + (grid[2] - x) ** 2) / (2 * radius**2))
+    return np.clip(volume, 0, 1).astype(np.float32)
+
+
+def _hexahedron() -> NDArray[Any]:
+    """The stiffness of a unit cube of Young's modulus 1, Poisson's ratio 0.3; two Gauss points an axis."""
+    young, poisson = 1.0, 0.3
+    shear, first = young / (2 * (1 + poisson)), young * poisson / ((1 + poisson) * (1 - 2 * poisson))
+    elastic = np.diag([2 * shear] * 3 + [shear] * 3)
+    elastic[:3, :3] += first
+    corners = np.array([[n & 1, n >> 1 & 1, n >> 2] for n in range(8)])
+    total = np.zeros((24, 24))
+    for point in np.stack(np.meshgrid(*3 * [0.5 + np.array([-1, 1]) / np.sqrt(12)]), -1).reshape(-1, 3):
+        shape = np.where(corners, point, 1 - point)
+        slope = np.stack([np.where(corners[:, a], 1, -1) * np.delete(shape, a, 1).prod(1) for a in range(3)])
+        strain = np.zeros((6, 24))
+        for row, axes in enumerate(((0,), (1,), (2,), (0, 1), (1, 2), (0, 2))):
+            for axis, by in zip(axes, axes[::-1], strict=True):
+                strain[row, axis::3] += slope[by]
+        total += strain.T @ elastic @ strain / 8
+    return total.astype(np.float32)
+
+
+def _skewed_graph(random: np.random.Generator, vertices: int, current: int) -> Arrays:
+    """Compressed rows with degrees by a power law, and levels of which three in ten are the current one."""
+    degree = np.minimum(3 + 5 * random.pareto(1.5, vertices), 500).astype(np.int64)
+    row_start = np.concatenate(([0], np.cumsum(degree))).astype(np.int32)
+    neighbours = random.integers(0, vertices, int(row_start[-1])).astype(np.int32)
+    levels = random.choice([current, current - 1, -1], vertices, p=[0.3, 0.2, 0.5]).astype(np.int32)
+    return {"row_start": row_start, "neighbours": neighbours, "levels": levels}
+
+
+def _bags(random: np.random.Generator, bags: int, rows: int) -> Arrays:
+    """Bags of 64 to 192 entries, one in ten of them padding (row 0)."""
+    offsets = np.concatenate(([0], np.cumsum(random.integers(64, 193, bags)))).astype(np.int32)
+    indices = random.integers(1, rows, int(offsets[-1]))
+    indices = np.where(random.random(len(indices)) < 0.1, 0, indices).astype(np.int32)
+    return {"indices": indices, "offsets": offsets, "weights": random.random(len(indices), dtype=np.float32)}

@@ -122,6 +122,8 @@ PAIRS: Final[Mapping[str, tuple[ChangedKernel, ...]]] = {
     "eleventh_round": read_round("round_11", "v100"),
     "twelfth_round": read_round("round_12", "a100-40"),
     "thirteenth_round": read_round("round_13", "v100"),
+    "fourteenth_round": read_round("round_14", "a100-40"),
+    "fifteenth_round": read_round("round_15", "a100-40"),
 }
 DEVELOPED: Final = ("tenth_round", "eleventh_round")
 """Rounds that the method of today was made on; the others judge it."""

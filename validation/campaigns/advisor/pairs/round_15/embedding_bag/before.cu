@@ -1,0 +1,23 @@
+// Embedding bag: the weighted sum of the rows that a bag names; entries equal to the padding index do not count.
+// A block has one bag, a thread one component.
+template <int DIM>
+__device__ void sum_bag(const float *__restrict__ table, const int *__restrict__ indices,
+                        const float *__restrict__ weights, float *__restrict__ out, int begin, int end, int padding)
+{
+    float sum = 0.0f;
+    for (int k = begin; k < end; k++) {
+        const int row = indices[k];
+        if (row == padding)
+            continue;
+        sum += weights[k] * table[(size_t)row * DIM + threadIdx.x];
+    }
+    out[threadIdx.x] = sum;
+}
+
+extern "C" __global__ void embedding_bag(const float *__restrict__ table, const int *__restrict__ indices,
+                                         const int *__restrict__ offsets, const float *__restrict__ weights,
+                                         float *__restrict__ out, int padding)
+{
+    const int bag = blockIdx.x;
+    sum_bag<64>(table, indices, weights, out + bag * 64, offsets[bag], offsets[bag + 1], padding);
+}
