@@ -1,9 +1,9 @@
 """Kernels by others, each with one change by hand: what `smlab advise` says of the kernel before, and what
 the change brings.
 
-Six rounds of fifteen, written by people who had seen no rule and no advice. Each was opened when the method was
-frozen, and judged once; what rounds 10 to 13 showed changed the method (`first_runs.json` keeps what it was when
-they were new), so they are kernels that it was made on. Rounds 14 and 15 judge it. The advice is
+Six rounds of fifteen, written by people who had seen no rule and no advice. Each was opened when the method
+was frozen, and judged once. What rounds 10 to 13 showed changed the method (`first_runs.json` keeps what it
+was when they were new), so they are kernels that it was made on. Rounds 14 and 15 judge it. The advice is
 that of the command as it is called without options; the truth is the whole grid, simulated before and after
 on the same GPU.
 """
@@ -78,8 +78,8 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "less-shared": ("less-shared", "block-increase"),
 }
 """The pieces of advice that mean a change, by what they tell to do; of several the one that is told first
-counts, its number is that of the first which was simulated, if one was. Written before any advice of rounds 14
-and 15 was seen; rounds 12 and 13 were judged when new by fewer names of each change."""
+counts, its number is that of the first which was simulated, if one was. Written before any advice of rounds
+14 and 15 was seen; rounds 12 and 13 were judged when new by fewer names of each change."""
 SIMULATED: Final = ("tried", "probed")
 RANK_ONLY: Final = "no number, only a place"
 MOST_OFF: Final = 0.10
