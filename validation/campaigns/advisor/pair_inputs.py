@@ -174,7 +174,8 @@ def _clouds(random: np.random.Generator, size: int) -> NDArray[Any]:
         *random.uniform(0.1 * size, 0.9 * size, (3, 30)), random.uniform(4, 11, 30), strict=True
     ):
         volume += np.exp(-((grid[0] - z) ** 2 + (grid[1] - y) ** 2 + (grid[2] - x) ** 2) / (2 * radius**2))
-    return np.clip(volume, 0, 1).astype(np.float32)
+    density: NDArray[Any] = np.clip(volume, 0, 1).astype(np.float32)
+    return density
 
 
 def _hexahedron() -> NDArray[Any]:
@@ -193,7 +194,8 @@ def _hexahedron() -> NDArray[Any]:
             for axis, by in zip(axes, axes[::-1], strict=True):
                 strain[row, axis::3] += slope[by]
         total += strain.T @ elastic @ strain / 8
-    return total.astype(np.float32)
+    stiffness: NDArray[Any] = total.astype(np.float32)
+    return stiffness
 
 
 def _skewed_graph(random: np.random.Generator, vertices: int, current: int) -> Arrays:
