@@ -152,7 +152,8 @@ def _obstacles(random: np.random.Generator, width: int, height: int) -> NDArray[
         random.uniform(0, width, 40), random.uniform(0, height, 40), random.uniform(6, 24, 40), strict=True
     ):
         wall |= (x - at_x) ** 2 + (y - at_y) ** 2 < radius**2
-    return wall.astype(np.uint8)
+    walls: NDArray[Any] = wall.astype(np.uint8)
+    return walls
 
 
 def _cell_list(random: np.random.Generator, cells: int, a_side: int) -> Arrays:
