@@ -61,8 +61,10 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
 
     A request is ready ``front_cycles`` after its issue, or an address interval after the one before it left
     the sub-core; the arbiter is free when the request before has passed the data stage, and not before the
-    request interval is over; an atomic needs room in its pipe. Of several that could go, the first sub-core
-    after the last one served does. An atomic on global memory needs one of its SM's places for them, in turn.
+    request interval is over; an atomic needs room in its pipe. A constant load waits for the constant load
+    before it, and not for the data stage. The arbiter takes one request a cycle: of several that could go,
+    that of the first sub-core after the last one served. An atomic on global memory needs one of its SM's
+    places for them, in turn.
     """
     count = machine.schedulers
     waiting = [deque(np.flatnonzero(subcore == s).tolist()) for s in range(count)]
@@ -70,14 +72,16 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     atomic = jobs.unit == int(Unit.ATOMIC)
     ticks = stage_ticks(jobs, machine).tolist()
     ends: list[list[int]] = [[] for _ in range(machine.atomic_pipes)]
-    issue, free, turn = jobs.issue.tolist(), 0, 0
+    issue, turn, arbiter_free, free = jobs.issue.tolist(), 0, 0, [0, 0]
     classes = list(CLASSES.values())
+    constant = [int(cls.operation == "constant") for cls in classes]
     back: list[int] = []
     on_global = {n for n, cls in enumerate(classes) if cls.operation in ("reduce", "atomic")}
 
     def possible(s: int) -> int:
         job: int = waiting[s][0]
-        ready = max(issue[job] + machine.front_cycles, left[s], free)
+        free_at = max(arbiter_free, free[constant[jobs.op[job]]])
+        ready = max(issue[job] + machine.front_cycles, left[s], free_at)
         pipe = ends[s % machine.atomic_pipes]
         if jobs.op[job] in on_global and len(back) >= machine.global_atomics.in_flight:
             ready = max(ready, back[-machine.global_atomics.in_flight])
@@ -93,7 +97,10 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
         job = waiting[s].popleft()
         yield job, now
         left[s] = now + carries[s].take(machine.request_ticks(classes[jobs.op[job]]).address)
-        free = now + max(machine.request_interval_cycles, stage.take(ticks[job]))
+        busy = max(machine.request_interval_cycles, stage.take(ticks[job]))
+        own_way = constant[jobs.op[job]]
+        free[own_way] = now + (machine.constant_interval_cycles if own_way else busy)
+        arbiter_free = now + 1
         turn = (s + 1) % count
         if atomic[job]:
             ends[s % machine.atomic_pipes].append(int(jobs.end[job]))
