@@ -246,7 +246,7 @@ def test_the_first_line_names_what_gains_more_together() -> None:
     )
     rounded = dataclasses.replace(both, note="results differ by up to 2e-07 of the largest")
     more = dataclasses.replace(kernel, trials=Trials((*trials.versions, rounded)))
-    assert "to 4.26; results differ by up to 2e-07 of the largest): grid=80" in answer_text(
+    assert f"to {high:.2f}; results differ by up to 2e-07 of the largest): grid=80" in answer_text(
         more, ranked(more)
     )
     assert answer_text(kernel, ()) == "no change that smlab knows gains anything"
