@@ -90,11 +90,9 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
     }
 
     def rule(node: Any, render: Render) -> str | None:
-        if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
+        if (sides := _quotient(node)) is None:
             return None
-        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
-        while right.type in ("cast_expression", "parenthesized_expression"):
-            right = right.child_by_field_name("value") or right.named_children[0]
+        left, right = sides
         value = powers.get(parsed.of(right))
         if value is None or not parsed.is_integer(node):
             return None
@@ -127,11 +125,9 @@ def divisors(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite
     given: dict[str, int] = {}
 
     def rule(node: Any, render: Render) -> str | None:
-        if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
+        if (sides := _quotient(node)) is None:
             return None
-        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
-        while right.type in ("cast_expression", "parenthesized_expression"):
-            right = right.child_by_field_name("value") or right.named_children[0]
+        left, right = sides
         name = same.get(parsed.of(right), parsed.of(right))
         if name not in scalars or not parsed.is_integer(left):
             return None
@@ -381,3 +377,13 @@ def _behind(parsed: ParsedKernel, loop: Any, key: str) -> int:
     """Behind the statement that declares a name."""
     body = loop.child_by_field_name("body")
     return int(next(s.end_byte for s in body.named_children if key in parsed.changed_in(s)))
+
+
+def _quotient(node: Any) -> tuple[Any, Any] | None:
+    """What a division or remainder divides, and by what, without casts or parentheses; of others None."""
+    if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
+        return None
+    left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+    while right.type in ("cast_expression", "parenthesized_expression"):
+        right = right.child_by_field_name("value") or right.named_children[0]
+    return left, right
