@@ -64,9 +64,7 @@ def reread_misses(work: OperatorWork, gpu: Gpu) -> Misses:
     l2 = miss_share(on_the_gpu, gpu.number("l2.bytes"), work.passes)
     some = (work.again_bytes > 0).astype(np.float64)
     return Misses(
-        some * np.minimum(l1.least, l2.least),
-        some * np.minimum(l1.share, l2.share),
-        some * l2.most,
+        some * np.minimum(l1.least, l2.least), some * np.minimum(l1.share, l2.share), some * l2.most
     )
 
 

@@ -81,11 +81,7 @@ class OperatorProjection:
 
 
 def project_operators(
-    work: OperatorWork,
-    seconds: Floats,
-    source: Gpu,
-    target: Gpu,
-    switches: OperatorSwitches | None = None,
+    work: OperatorWork, seconds: Floats, source: Gpu, target: Gpu, switches: OperatorSwitches | None = None
 ) -> OperatorProjection:
     """Predict the time of each operator on ``target`` from ``seconds``, measured on ``source``; arrays
     ``(rows,)``.

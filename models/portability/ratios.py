@@ -22,12 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.portability.launch_series import (
-    INITIAL_LAUNCHES,
-    MIN_LAUNCHES,
-    LaunchSeries,
-    launch_series,
-)
+from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES, LaunchSeries, launch_series
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

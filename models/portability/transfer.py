@@ -91,9 +91,7 @@ class SearchSpace(Rows):
 
 
 def search_space(
-    seconds: ArrayLike,
-    config: Sequence[Sequence[object]],
-    runs: ArrayLike | None = None,
+    seconds: ArrayLike, config: Sequence[Sequence[object]], runs: ArrayLike | None = None
 ) -> SearchSpace:
     """A space from times on the old GPU (or projected ones) and each configuration's parameters.
 

@@ -212,10 +212,7 @@ def project(
                     for x in (1 / REGISTERS_WITHIN, REGISTERS_WITHIN)
                 )
                 readings = ResidencyReadings(
-                    resident,
-                    carried(fewer, ratio),
-                    carried(more, ratio),
-                    carried(far, ratio, not on.latency),
+                    resident, carried(fewer, ratio), carried(more, ratio), carried(far, ratio, not on.latency)
                 )
             unsaid = not all(overhead_known(gpu, on) for gpu in (source, target))
             other_cache = np.isnan(there.working_set_bytes) & (

@@ -130,12 +130,7 @@ def _check(name: str, values: Floats, good: NDArray[np.bool_], expected: str) ->
 
 
 def _solve(
-    jobs: Floats,
-    elapsed: Floats,
-    warps: Floats,
-    peak: Floats,
-    service: Floats,
-    changed: tuple[Floats, ...],
+    jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: Floats, changed: tuple[Floats, ...]
 ) -> tuple[Floats, ...]:
     """The columns of `ClosedEstimate`; the last ones are the gains with each of the ``changed`` service
     times."""

@@ -116,10 +116,7 @@ class AtomicLoad:
 
 
 def estimate_all(
-    load: AtomicLoad,
-    looped: ServiceTable,
-    batch: ServiceTable | None = None,
-    row: ServiceTable | None = None,
+    load: AtomicLoad, looped: ServiceTable, batch: ServiceTable | None = None, row: ServiceTable | None = None
 ) -> UtilizationEstimates:
     """All estimators on the same counters; those on ``batch`` if it is given. ``row``: what
     `smlab.models.utilization.simultaneous_arrivals.batch_service` wants to know of one warp's jobs.

@@ -130,10 +130,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     section.table(
         "claims-by-paper",
-        [
-            Column("paper"),
-            *(Column(str(v)) for v in PaperVerdict),
-        ],
+        [Column("paper"), *(Column(str(v)) for v in PaperVerdict)],
         [
             [paper, *(sum(j.claim.paper == paper and j.verdict is v for j in judged) for v in PaperVerdict)]
             for paper in ledger.papers

@@ -11,12 +11,7 @@ from smlab.models.utilization.atomic_queue import UtilizationEstimate
 from smlab.models.utilization.trust_map import CLOSED, AtomicLoad, estimate_all
 from smlab.validation.checks import Plan, Results, Task, shares
 from smlab.validation.laws.closed_system import ObservedWorkload, observe
-from smlab.validation.method.baseline import (
-    Baseline,
-    compare_with_baseline,
-    point_errors,
-    relative_errors,
-)
+from smlab.validation.method.baseline import Baseline, compare_with_baseline, point_errors, relative_errors
 from smlab.validation.method.metrics import error_table, points_table
 from smlab.validation.report import Column, Report
 from smlab.validation.report.content import Finding

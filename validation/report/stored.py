@@ -16,13 +16,7 @@ from typing import Any
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.method.baseline import Comparison
-from smlab.validation.report.content import (
-    FigureBlock,
-    Finding,
-    FoldBlock,
-    Section,
-    TableBlock,
-)
+from smlab.validation.report.content import FigureBlock, Finding, FoldBlock, Section, TableBlock
 from smlab.validation.report.document import Report
 from smlab.validation.report.files import Drawing
 from smlab.validation.report.tables import Cell, Column

@@ -289,11 +289,7 @@ def _play_known(space: SearchSpace, runs: Mapping[int, tuple[float, ...] | None]
 
 
 def _replay(
-    space: SearchSpace,
-    steady: Floats,
-    runs: Mapping[int, tuple[float, ...] | None],
-    budget: int,
-    seeds: int,
+    space: SearchSpace, steady: Floats, runs: Mapping[int, tuple[float, ...] | None], budget: int, seeds: int
 ) -> Replayed:
     """``seeds`` searches over the configurations that the truth holds."""
     rows = np.array(sorted(runs), dtype=np.int64)

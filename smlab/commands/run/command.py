@@ -118,8 +118,7 @@ def run(
         int | None, typer.Option(metavar="N", min=1, help="Stop with an error if the kernel takes longer.")
     ] = None,
     threads: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Threads to simulate on (default: all processors)."),
+        int | None, typer.Option(metavar="N", min=1, help="Threads to simulate on (default: all processors).")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the small kernel that ships.")] = False,
     details: DetailsOption = False,
@@ -209,7 +208,4 @@ def run(
 
 def register(app: typer.Typer, panel: str) -> None:
     """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Execute a kernel's machine code on a simulated GPU.",
-        rich_help_panel=panel,
-    )(run)
+    app.command(short_help="Execute a kernel's machine code on a simulated GPU.", rich_help_panel=panel)(run)

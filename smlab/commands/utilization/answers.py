@@ -51,10 +51,7 @@ class Told:
 
 
 def counters_beside(
-    q: AtomicQuantities,
-    passes: Floats,
-    path: PathCounters | None,
-    samples: Sequence[AtomicSamples] = (),
+    q: AtomicQuantities, passes: Floats, path: PathCounters | None, samples: Sequence[AtomicSamples] = ()
 ) -> Counters:
     """The counters of each row beyond the atomic ones, as the maps take them; ``passes`` (rows,) of its
     atomics."""
