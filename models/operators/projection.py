@@ -145,9 +145,9 @@ BENCHMARKS_OFF: Final = 0.04
 
 @dataclass(frozen=True)
 class _Choice:
-    """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, the
-    bound of the misses and of the waits, and the side: -1 for all that makes an operator fast, 1 for all
-    that makes it slow.
+    """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, and the
+    bound of the misses and of the waits. The side is -1 for all that makes an operator fast, 1 for all that
+    makes it slow.
     """
 
     power: str
