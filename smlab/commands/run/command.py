@@ -38,9 +38,9 @@ def run(
     kernel: Annotated[
         str | None,
         typer.Argument(
-            help="A .cubin, a listing of nvdisasm -c -hex (.sass), PTX (.ptx), CUDA C (.cu), a program or a "
-            "fat binary, file.py:kernel of Triton, Numba, CuPy or Warp (executes the Python file), or a "
-            "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
+            help="CUDA C (.cu), PTX (.ptx), a .cubin, a program or a fat binary, or a listing of nvdisasm -c "
+            "-hex (.sass). Or file.py:kernel of Triton, Numba, CuPy or Warp: the Python file is executed. Or "
+            "a trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
     launch: Annotated[
