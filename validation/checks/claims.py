@@ -184,7 +184,7 @@ def _blocks(section: Section) -> None:
         },
         "Points: steady differences of run time that Coyne prints (below 0: the A100 is faster). Line: what "
         "follows from the blocks on the SM that has most, ceil(blocks / 108) / ceil(blocks / 80). Nothing is "
-        "fitted. If an SM bounds the kernel, the points lie on the line. 4- and 8-way conflicts lie below it.",
+        "fitted. If an SM bounds the kernel, points lie on the line. 4- and 8-way conflicts lie below it.",
         "Eight small charts. The printed points of shuffles, 16- and 32-way conflicts and prefix sums follow "
         "the steps of the line. With 4- and 8-way conflicts most points lie well below it.",
     )

@@ -319,8 +319,8 @@ def _what_stays_open(section: Section, h: Hypotheses) -> None:
         "microbenchmark depends on it: wholly at n = 1, hardly at all at n = 64.\n\nThe line's intercept "
         "itself has two readings. In the adopted one each operation occupies the unit for 3.4 cycles beyond "
         "its passes. In the other it does so for its passes only, and the pipeline drains after each round "
-        "of 8 jobs (8 x 3.4 = 27 cycles). Both give the published points at n = 8 and differ at every other n. "
-        "**One measurement with 32 warps would decide.**"
+        "of 8 jobs (8 x 3.4 = 27 cycles). Both give the published points at n = 8 and differ at every other "
+        "n. **One measurement with 32 warps would decide.**"
     )
     section.figure(
         "hardware-sensitivity",

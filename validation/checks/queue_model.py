@@ -63,10 +63,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "queue-model",
         "Dong & Pai's estimate against the exact utilization",
         f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} "
-        "warps that think (5 to 5,000 cycles, fixed or exponential) and do atomics. These are of 1 to 32 lanes "
-        "on one word, and some are compare-and-swap. The simulator writes the counters that a profiler would "
-        "give. The paper's Tables 1 and 2 turn them into a utilization. No counter shows the queue length n, "
-        "so they take the mean number of active warps. **In the simulation the truth is known exactly.**",
+        "warps that think (5 to 5,000 cycles, fixed or exponential) and do atomics. These are of 1 to 32 "
+        "lanes on one word, and some are compare-and-swap. The simulator writes the counters that a profiler "
+        "would give. The paper's Tables 1 and 2 turn them into a utilization. No counter shows the queue "
+        "length n, so they take the mean number of active warps. **In the simulation the truth is known exactly.**",
     )
     n_errors = error_table(n_hat, n_busy, seed=plan.seed)
     _findings(page, plan, observed, others, estimates, results["queue-tables"])
