@@ -66,7 +66,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "warps that think (5 to 5,000 cycles, fixed or exponential) and do atomics. These are of 1 to 32 "
         "lanes on one word, and some are compare-and-swap. The simulator writes the counters that a profiler "
         "would give. The paper's Tables 1 and 2 turn them into a utilization. No counter shows the queue "
-        "length n, so they take the mean number of active warps. **In the simulation the truth is known exactly.**",
+        "length n, so they take the mean number of active warps. **In the "
+        "simulation the truth is known exactly.**",
     )
     n_errors = error_table(n_hat, n_busy, seed=plan.seed)
     _findings(page, plan, observed, others, estimates, results["queue-tables"])
