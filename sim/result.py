@@ -201,7 +201,7 @@ class Launch:
     """What is known of a launch before it runs.
 
     ``warp_instructions`` and ``thread_instructions`` (active lanes) are by instruction class, in the order of
-    `CLASS_NAMES`: every warp runs its program to the end, so the program says how often each is executed.
+    `CLASS_NAMES`. Every warp runs its program to the end, so the program says how often each is executed.
     ``gpu`` is the GPU's title and compute capability.
     """
 
@@ -222,10 +222,10 @@ class Launch:
 class AtomicSummary:
     """The atomic unit over all simulated SMs; averages are over the kernel's ``cycles`` on each of them.
 
-    ``n_mean`` is the time average of n (by area), ``n_busy_mean`` the same over busy time only; ``e_mean``
-    the passes a job (lanes that one bank serialises), ``lanes_mean`` the active lanes a job; ``c_mean`` the
-    time average of the compare-and-swap jobs among n; ``service_cycles`` is busy time per completion (S of
-    the operational laws).
+    ``n_mean`` is the time average of n (by area), and ``n_busy_mean`` the same over busy time only.
+    ``e_mean`` is the mean of passes a job (lanes that one bank serialises), ``lanes_mean`` that of active
+    lanes a job. ``c_mean`` is the time average of the compare-and-swap jobs among n. ``service_cycles`` is
+    busy time per completion (S of the operational laws).
     """
 
     jobs: int

@@ -283,8 +283,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     op = op_at(st, warp.pc)
     words, pc = st.source_warps + w * st.source_bytes, warp.pc
     state, lanes, following = GOES_ON, 0, pc + 1
-    if warp.ahead != 0:  # it has been executed already
-        warp.ahead -= 1
+    if warp.executed_early != 0:  # it has been executed already
+        warp.executed_early -= 1
         if op.unit != PIPE:
             number = pc - entry_at(st, 0).value
             said = read_at(words, AHEAD + ((number & (MAX_EARLY_INSTRUCTIONS - 1)) >> 2)) >> (
@@ -295,14 +295,14 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
             warp.lanes = lanes
     else:
         state = call_source(st.source, (NEXT, words, st.context, now, 0, 0))
-        warp.ahead = state >> ANSWER_BITS
+        warp.executed_early = state >> ANSWER_BITS
         state &= (1 << ANSWER_BITS) - 1
         if state == FAULTS:
             sm.faulted = w + 1
             return
         lanes = bits_set(read_at(words, LANES))
         warp.lanes = lanes
-        following = entry_at(st, 0).value + read_at(words, PC) - warp.ahead
+        following = entry_at(st, 0).value + read_at(words, PC) - warp.executed_early
     if op.unit == PIPE or op.unit == BARRIER:
         if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
             queue_product(st, i, s, w, now)

@@ -57,7 +57,9 @@ class Code:
         begin = len(self.items)
         self.entries.append(begin)
         first = SLOTS if program.recorded else 0  # places that a source's warps have besides
-        self.slots = max(self.slots, _whole_lines(SLOTS) if program.sourced else first + 2 * program.slots)
+        self.slots = max(
+            self.slots, _whole_lines(SLOTS) if program.has_instruction_source else first + 2 * program.slots
+        )
         watched = {slot for operation in program.operations for slot in operation.after}
         depth = 0
         for item in program.code:
@@ -147,7 +149,7 @@ class Code:
                 word_ticks=operation.request.word,
             )
         if operation.control is not None:
-            self._sourced(operation, values)
+            self._control_code(operation, values)
         else:
             at = first + 2 * operation.slot
             values["target"], values["read_target"] = at, at + 1
@@ -177,7 +179,7 @@ class Code:
             **values,
         )
 
-    def _sourced(self, operation: Operation, values: dict[str, int]) -> None:
+    def _control_code(self, operation: Operation, values: dict[str, int]) -> None:
         """What a control code says: the scoreboards that the instruction waits for and those that it sets."""
         control = operation.control
         assert control is not None
@@ -453,7 +455,7 @@ def _policy_code(policy: str) -> int:
 def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
     resources: dict[object, int] = code.resources
-    elsewhere = None if lowered.source is None else lowered.source.elsewhere
+    unsampled = None if lowered.source is None else lowered.source.unsampled
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -480,9 +482,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "barrier_interval": machine.barrier_interval_cycles,
         "held_base": kernel.in_l2[0],
         "held_bytes": kernel.in_l2[1],
-        "elsewhere": 0 if elsewhere is None else elsewhere.bits.ctypes.data,
-        "elsewhere_first": 0 if elsewhere is None else elsewhere.first,
-        "unsampled_sectors": 0 if elsewhere is None else elsewhere.sectors,
+        "unsampled_bits": 0 if unsampled is None else unsampled.bits.ctypes.data,
+        "unsampled_first": 0 if unsampled is None else unsampled.first,
+        "unsampled_sectors": 0 if unsampled is None else unsampled.sectors,
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,

@@ -116,7 +116,7 @@ _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
-    " held_base held_bytes left_lines lines_left elsewhere elsewhere_first unsampled_sectors"
+    " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval constant_interval atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
@@ -197,20 +197,21 @@ SM = _lines(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free constant_free arbiter_free stage_carry turn"
-    " atomic_ahead busy_since barrier_free"
+    " atomics_not_taken busy_since barrier_free"
     " rooms fetch_free flying horizon return_place bulk_free taken products_end"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first. It takes
 one from ``arbiter_free`` on, for the data stage from ``stage_free``, a constant load from ``constant_free``.
-``atomic_ahead`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the
-time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see, ``horizon``
-is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are
-the ends of the list of the loads whose answers are known, in the order in which they will be there.
-``return_place`` is where its next atomic on global memory goes, of the table ``returning``. ``request_head``
-and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which they reach it,
-``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets when it goes
-on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last one of its schedulers'."""
+``atomics_not_taken`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound
+the time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see,
+``horizon`` is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and
+``fill_tail`` are the ends of the list of the loads whose answers are known, in the order in which they will
+be there. ``return_place`` is where its next atomic on global memory goes, of the table ``returning``.
+``request_head`` and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which
+they reach it, ``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets
+when it goes on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last one of its
+schedulers'."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready first_for"
@@ -236,7 +237,7 @@ WARP = _narrow(
     ("resource state", "i4"),
     # The first cache line ends here.
     ("line groups", "i8"),
-    ("scheduler lanes unresolved ahead", "i4"),
+    ("scheduler lanes unresolved executed_early", "i4"),
     ("last_completion waiting_since block", "i8"),
     ("barrier depth launch span since products copies copied arrivals", "i8"),
 )
@@ -250,7 +251,7 @@ instruction
 is there, ``stalled`` the one in which its control code lets it issue that; ``groups`` and ``products`` count
 the groups of copies and of products that it has closed; ``copies`` counts its copies by lanes of which it is
 not known when they are back, ``copied`` is when the last of the others is, ``arrivals`` the address of the
-first of the arrivals that wait for them, or 0; ``ahead`` is how many of its next
+first of the arrivals that wait for them, or 0; ``executed_early`` is how many of its next
 instructions have been executed already."""
 
 RESULT = _record("until pending")

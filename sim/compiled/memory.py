@@ -512,7 +512,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
     told, index, parts, sectors = read_at(request, TO_WRITE), -1, 0, 0
     sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
     last_line = last_sector = -1
-    crowd = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
+    lanes_per_word = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
     for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUN_COUNT), 2):
         first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
         end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
@@ -528,7 +528,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
                 parts += 1
             access = access_at(st, index)
             sector_at(st, index * MAX_LANES + access.sectors).value = sector
-            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = crowd
+            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = lanes_per_word
             access.sectors += 1
             sectors += 1
             last_sector = sector
@@ -664,7 +664,7 @@ def serve_l2(st: State, index: int) -> Word:
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
+        sector, lanes_per_word = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
@@ -679,7 +679,7 @@ def serve_l2(st: State, index: int) -> Word:
         )
         if at == 0:
             at = _new_l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, store, crowd * word_ticks))
+        ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -826,7 +826,7 @@ def hold(st: State) -> None:
 @helper
 def fetched_by_unsampled_blocks(st: State, sector: int) -> Word:
     """1 where a block that is not simulated has brought the sector, else 0."""
-    n = sector - st.elsewhere_first
+    n = sector - st.unsampled_first
     if n < 0 or n >= st.unsampled_sectors:
         return 0
-    return (read_at(st.elsewhere, n >> 6) >> (n & 63)) & 1
+    return (read_at(st.unsampled_bits, n >> 6) >> (n & 63)) & 1

@@ -282,9 +282,9 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
         chosen = (clusters[:, None] * size + np.arange(size)).reshape(-1)
         if sample:
             neighbours.before.go_back(keep=options.before is None)
-        elsewhere = neighbours.fetched(chosen, room * all_sms)
-        reads.append(elsewhere.read_each * launch.blocks)
-        source = MachineSource(launch, count, chosen if order is None else order[chosen], elsewhere)
+        unsampled = neighbours.fetched(chosen, room * all_sms)
+        reads.append(unsampled.read_each * launch.blocks)
+        source = MachineSource(launch, count, chosen if order is None else order[chosen], unsampled)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
         # What is recorded is the first sample's; of the others only the time is told.
