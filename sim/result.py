@@ -187,13 +187,17 @@ class MemoryTruth:
     """Sector counts of the levels that all SMs share.
 
     ``dram_sectors`` were asked of DRAM; ``dram_sectors_left`` of them it had not moved yet when the kernel
-    ended, since stores do not wait for the lines that they evict.
+    ended, since stores do not wait for the lines that they evict. ``l2_slice_ticks`` is what all slices of L2
+    had to do together, ``l2_busiest_slice_ticks`` what one of them had, in ticks of 2^-20 cycles; both 0
+    without slices.
     """
 
     l2_sector_hits: int
     l2_sector_misses: int
     dram_sectors: int
     dram_sectors_left: int
+    l2_slice_ticks: int = 0
+    l2_busiest_slice_ticks: int = 0
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,8 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
             caches[len(table)][-1],
             int(memory.common["dram_sectors"]),
             lowered.machine.dram_sectors_left(int(memory.common["dram_free"]), cycles),
+            int(memory.tables["slice"]["busy"].sum()),
+            int(memory.tables["slice"]["busy"].max(initial=0)),
         ),
         warps=_warps(memory),
         blocks=BlockTable(

@@ -28,7 +28,7 @@ from smlab.sim.instruction_source import (
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine, SliceTiming
 from smlab.sim.workloads.workload import blocks_per_sm
 
 MAX_WARPS_OF_SCHEDULER = 64
@@ -343,6 +343,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "queued": schedulers * constants["mio_entries"],
         "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
+        "slice": machine.l2_slices.count,
         "returning": kernel.sms * constants["atomics_in_flight"],
         "warp": all_warps,
         "wake": schedulers * constants["positions"],
@@ -503,6 +504,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_write_ticks": machine.dram_write_ticks,
         "shares_dram": int(machine.shares_dram),
         "l2_merges": int(machine.l2_merges_reads),
+        **_slice_constants(machine.l2_slices),
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
@@ -518,6 +520,24 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "shared_saving": machine.generic_shared_saving,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
+    }
+
+
+def _slice_constants(slices: SliceTiming) -> dict[str, int]:
+    """What an access takes of a slice of L2, and what the slice then has to do for all SMs; the atomic's
+    line in the line's own ticks."""
+    atomic, first = slices.atomic_sector_ticks, slices.atomic_sector_ticks + slices.atomic_line_ticks
+    return {
+        "slices": slices.count,
+        "slice_pairs": max(1, slices.count // 2),
+        "part_sectors": slices.part_sectors,
+        "region_sectors": slices.region_sectors,
+        "slice_ticks": slices.sector_ticks,
+        "slice_occupied": slices.occupied(slices.sector_ticks),
+        "slice_atomic_ticks": atomic,
+        "slice_atomic_occupied": slices.occupied(atomic),
+        "slice_line_ticks": first,
+        "slice_line_occupied": slices.occupied(first),
     }
 
 

@@ -123,6 +123,8 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
+    " slices slice_pairs part_sectors region_sectors slice_ticks slice_occupied"
+    " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
     " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
@@ -170,7 +172,7 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_deepest dram_sectors",
+    "threads yields l2_free dram_free dram_deepest dram_sectors slice_deepest",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.
@@ -183,6 +185,9 @@ THREAD = _separate("sm clock next_sm end_sm")
 
 ASSIGNED = _record("block begin")
 """A block that an SM gets when it goes on, and when its dispatch begins, in ticks."""
+
+SLICE = _record("free busy")
+"""A slice of L2: when it is free, and what it has had to do so far, in ticks."""
 
 ARRIVAL = _record("first last")
 """The requests that reach L2 in one cycle of a window: the ends of a list of accesses."""
@@ -344,6 +349,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "line": LINE,
     "bucket": CELL,
     "fetched": CELL,  # by L0 and line, where L0s hold all of the code: when a line is there (`fetch`)
+    "slice": SLICE,
     "ready": CELL,  # when each sector of each line of L2 is there, in ticks
     "point": POINT,
 }

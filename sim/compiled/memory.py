@@ -33,6 +33,7 @@ from smlab.sim.compiled.jit import (
     same_line_queue_at,
     scheduler_at,
     sector_at,
+    slice_at,
     sm_at,
     warp_at,
     write_at,
@@ -64,6 +65,7 @@ from smlab.sim.instruction_source import (
     RUN_COUNT,
     TO_WRITE,
 )
+from smlab.sim.machine import SLICE_SPREAD
 
 TICK_BITS = 20
 SHARED_SECTORS = 1 << 27
@@ -663,6 +665,7 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
+    before, served = -1, 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = line_of(st, sector)
@@ -677,9 +680,19 @@ def serve_l2(st: State, index: int) -> Word:
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
             st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks
         )
+        served = common.l2_free
+        if st.slices != 0:
+            if store != REDUCE:
+                ticks, occupied = st.slice_ticks, st.slice_occupied
+            elif tag != before:
+                ticks, occupied = st.slice_line_ticks, st.slice_line_occupied
+            else:
+                ticks, occupied = st.slice_atomic_ticks, st.slice_atomic_occupied
+            before = tag
+            served = max(served, _serve_slice(st, sector, access.when << TICK_BITS, ticks, occupied))
         if at == 0:
             at = _new_l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks))
+        ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks, served))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -744,6 +757,24 @@ def arrived_from_memory(st: State, i: int) -> None:
 
 
 @helper
+def _serve_slice(st: State, sector: int, arrival: int, ticks: int, occupied: int) -> Word:
+    """When the slice of L2 that a sector lies in has served it."""
+    common, at = common_at(st, 0), 0
+    if st.slices > 1:
+        scattered = (sector // st.region_sectors * SLICE_SPREAD) & 0xFFFFFFFF
+        part = sector // st.part_sectors ^ scattered >> 15
+        at = 2 * (scattered * st.slice_pairs >> 32) + (part & 1)
+    one, saved = slice_at(st, at), 0
+    if st.shares_dram != 0:
+        common.slice_deepest = max(common.slice_deepest, one.free - arrival)
+        saved = common.slice_deepest
+    begin = max(arrival - saved, one.free)
+    one.free = begin + occupied
+    one.busy += occupied
+    return max(arrival, begin) + ticks
+
+
+@helper
 def _new_l2_line(st: State, tag: int) -> Word:
     """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM."""
     at, dirty = make(st, st.sms, tag)
@@ -766,23 +797,23 @@ def _merged(st: State, at: int, sector: int, arrival: int) -> Word:
 
 
 @helper
-def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int) -> Word:
-    """When a sector of the line ``at`` - 1 is ready in L2, in ticks; the lanes of an atomic take
-    ``queue_ticks`` one after the other."""
-    cache, line, common = cache_at(st, st.sms), line_at(st, at - 1), common_at(st, 0)
+def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int, served: int) -> Word:
+    """When a sector of the line ``at`` - 1 that its server has ``served`` is ready in L2, in ticks; the lanes
+    of an atomic take ``queue_ticks`` one after the other."""
+    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
     place = sector - line.tag * st.line_sectors
     ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1
-        moment = max(common.l2_free, ready.value)
+        moment = max(served, ready.value)
         if st.l2_merges != 0 and store == LOAD:
             ready.value = moment
     else:
         cache.misses += 1
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
-            moment = common.l2_free
+            moment = served
         else:
-            moment = _dram(st, 1, st.dram_ticks) + (st.dram_extra << TICK_BITS)
+            moment = max(served, _dram(st, 1, st.dram_ticks)) + (st.dram_extra << TICK_BITS)
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:

@@ -329,7 +329,8 @@ def _share_of_machine(launch: MachineLaunch, gpu: Gpu, count: int, policy: str |
     """The machine of ``count`` SMs with their share of what all share: bandwidth, and, for a kernel whose
     memory does not fit into L2, room in that (or else a sample would never write back what it stores)."""
     all_sms, machine = gpu.integer("gpu.sms"), machine_from(share_of(gpu, count), policy)
-    machine = dataclasses.replace(machine, shares_dram=True)
+    slices = dataclasses.replace(machine.l2_slices, sms=count, all_sms=all_sms)
+    machine = dataclasses.replace(machine, shares_dram=True, l2_slices=slices)
     lines = machine.l2.sets * machine.l2.ways
     local = 32 * launch.warps_per_block * launch.local_bytes
     if local:

@@ -104,6 +104,9 @@ class MemorySystem:
         self.unsampled = unsampled
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
         self.l2_free_ticks = 0
+        self.slice_free_ticks = [0] * machine.l2_slices.count
+        self.slice_busy_ticks = [0] * machine.l2_slices.count
+        self.slice_deepest_ticks = 0
         self.dram_free_ticks = 0
         self.dram_deepest_ticks = 0
         self.dram_sectors = 0
@@ -135,7 +138,7 @@ class MemorySystem:
         ``lanes_per_word`` tells for atomics how many lanes ask for one word of each sector.
         """
         m = self.machine
-        last = 0
+        last, before = 0, -1
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
         for sector in sectors:
@@ -144,22 +147,26 @@ class MemorySystem:
             hit = bool(line.valid >> place & 1)
             reads = operation in ("load", "copy")
             merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
+            served = 0
             if not merges:
                 ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
+                begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
+                served = max(self.l2_free_ticks, self._slice(sector, now << TICK_BITS, atomic, begins_line))
+                before = sector
             if evicted is not None and evicted.dirty:
                 self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
             if hit:
                 self.l2.hits += 1
                 ready = line.ready_ticks[place]
                 if not merges:
-                    ready = max(self.l2_free_ticks, ready)
+                    ready = max(served, ready)
             elif operation == "store" or sector in self.unsampled:
                 self.l2.misses += 1
-                ready = self.l2_free_ticks
+                ready = served
             else:
                 self.l2.misses += 1
-                ready = self._dram(1, m.dram_sector_ticks) + (m.dram_extra_cycles << TICK_BITS)
+                ready = max(served, self._dram(1, m.dram_sector_ticks)) + (m.dram_extra_cycles << TICK_BITS)
             if atomic:
                 ready += lanes_per_word[sector] * asks.request.word
             if not hit or atomic or (m.l2_merges_reads and reads):
@@ -169,6 +176,21 @@ class MemorySystem:
                 line.dirty |= 1 << place
             last = max(last, ready)
         return ceil_cycles(last)
+
+    def _slice(self, sector: int, arrival: int, atomic: bool, begins_line: bool) -> int:
+        """When a sector's slice has served it; 0 where L2 has none. In a sample, what the other SMs ask of
+        the slice comes behind it."""
+        timing = self.machine.l2_slices
+        if not timing.count:
+            return 0
+        ticks = timing.atomic_sector_ticks if atomic else timing.sector_ticks
+        ticks += timing.atomic_line_ticks if atomic and begins_line else 0
+        occupied, at = timing.occupied(ticks), timing.slice_of(sector)
+        self.slice_deepest_ticks = max(self.slice_deepest_ticks, self.slice_free_ticks[at] - arrival)
+        saved = self.slice_deepest_ticks if self.machine.shares_dram else 0
+        self.slice_free_ticks[at] = max(arrival - saved, self.slice_free_ticks[at]) + occupied
+        self.slice_busy_ticks[at] += occupied
+        return max(arrival + ticks, self.slice_free_ticks[at] - occupied + ticks)
 
     def _dram(self, sectors: int, sector_ticks: int) -> int:
         arrival = self.l2_free_ticks
