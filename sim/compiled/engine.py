@@ -240,7 +240,7 @@ def grow(memory: Memory, others: Sequence[Memory] = ()) -> None:
             memory[f"{kind}_rows"] = len(larger)
     old = memory["accesses"]
     if 2 * int(memory.common["next_access"]) > old:
-        for name in ("access", "sector", "crowd", "asked_next", "request"):
+        for name in ("access", "answer", "sector", "request"):
             table = memory.tables[name]
             larger = aligned(2 * len(table), table.dtype)
             larger[: len(table)] = table

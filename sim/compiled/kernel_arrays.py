@@ -347,6 +347,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "age": schedulers * constants["positions"],
         "block": kernel.blocks,
         "barrier": kernel.sms * resident * constants["barriers"],
+        "member": kernel.sms * resident * kernel.warps_per_block,
         "retiring": kernel.sms * resident,
         "counter": all_warps * code.depth,
         "result": all_warps * code.slots,
@@ -356,7 +357,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "stall": all_warps * layout.REASON_WORDS,
         "stall_row": grid * layout.REASON_WORDS,
     }
-    sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
+    sizes = [-(-count * layout.TABLES[name].itemsize // 8) for name, count in counts.items()]
     lines = [_whole_lines(size) for size in sizes]
     begins = [0, *np.cumsum(lines).tolist()]
     memory = Memory(constants, aligned(begins[-1], np.int64))
@@ -422,7 +423,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     memory.put("cache", caches)
     memory.put("line", aligned(lines, layout.LINE))
     memory.put("cache_set", np.zeros(sets, dtype=layout.CACHE_SET))
-    memory.put("bucket", aligned(buckets, np.int64))
+    memory.put("bucket", aligned(buckets, layout.LINK))
     if not data:
         return
     memory.put(
@@ -431,9 +432,9 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     chunks = -(-memory["spare_accesses"] // layout.ACCESS_CHUNK) + 1
     count = max(FIRST_ACCESSES, chunks * layout.ACCESS_CHUNK * sms)
     memory.put("access", aligned(count, layout.ACCESS))
-    for name in ("sector", "crowd", "asked_next"):
-        memory.put(name, aligned(count * layout.MAX_LANES, np.int64))
-    memory.put("asked_bucket", aligned(sms * layout.ASKED_BUCKETS, np.int64))
+    memory.put("answer", aligned(count, layout.ANSWER))
+    memory.put("sector", aligned(count * layout.MAX_LANES, layout.SECTOR))
+    memory.put("asked_bucket", aligned(sms * layout.ASKED_BUCKETS, layout.LINK))
     memory.put("arrival", np.zeros(memory["window"], dtype=layout.ARRIVAL))
     memory.put("request", np.empty(count, dtype=np.int64))
     memory["accesses"] = count
