@@ -27,7 +27,14 @@ from smlab.sim.instruction_source import (
     CompiledSource,
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
-from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
+from smlab.sim.lowering import (
+    LoopBegin,
+    LoopEnd,
+    LoweredKernel,
+    LoweredProgram,
+    Operation,
+    without_collection,
+)
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.workloads.workload import blocks_per_sm
 
@@ -295,6 +302,7 @@ class Memory:
         return self.tables[f"{kind}_row"][: self[f"{kind}s_kept"]]
 
 
+@without_collection()
 def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
     """Lay out the state for a run of ``lowered`` through cycle ``limit``."""
     code = Code(lowered.machine)
