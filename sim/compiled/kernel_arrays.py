@@ -435,7 +435,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     if not data:
         return
     memory.put(
-        "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
+        "ready", aligned(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, np.int64)
     )
     chunks = -(-memory["spare_accesses"] // layout.ACCESS_CHUNK) + 1
     count = max(FIRST_ACCESSES, chunks * layout.ACCESS_CHUNK * sms)
