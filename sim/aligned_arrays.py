@@ -22,7 +22,7 @@ _ADVICE: Final[int] = getattr(mmap, "MADV_HUGEPAGE", -1)
 def aligned(count: int, kind: Any) -> NDArray[Any]:
     """``count`` zeros of a kind."""
     size = count * np.dtype(kind).itemsize
-    large = _ADVICE >= 0 and size >= 2 * _LARGE_PAGE
+    large = _ADVICE >= 0 and size >= _LARGE_PAGE // 2
     room = size + (_LARGE_PAGE if large else 2 * _LINE)
     whole = _mapped(room) if large else np.zeros(room, dtype=np.uint8)
     first = -int(whole.ctypes.data) % (_LARGE_PAGE if large else _LINE)

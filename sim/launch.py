@@ -34,11 +34,11 @@ def launch_of(lowered: LoweredKernel) -> Launch:
         for operation, times, lanes in executed:
             by_class[operation.cls.code] += times
             threads[operation.cls.code] += lanes
-        warps = warps * 0
-    for program, count in zip(kernel.programs, warps.tolist(), strict=True):
-        for instruction, times in program.instructions():
-            by_class[instruction.cls.code] += count * times
-            threads[instruction.cls.code] += count * times * instruction.lanes
+    else:
+        for program, count in zip(kernel.programs, warps.tolist(), strict=True):
+            for instruction, times in program.instructions():
+                by_class[instruction.cls.code] += count * times
+                threads[instruction.cls.code] += count * times * instruction.lanes
     return Launch(
         blocks=kernel.blocks,
         threads_per_block=kernel.warps_per_block * machine.warp_lanes,

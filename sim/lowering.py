@@ -9,6 +9,9 @@ else differs.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -54,6 +57,19 @@ ADDRESSES_END = 2**49
 
 ADDRESSES, TIMES = 0, 1
 """What a random stream is for."""
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """No garbage is searched for meanwhile: what lowering makes stays, and one search through all that a
+    process has loaded takes as long as lowering a large kernel."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @dataclass(frozen=True)

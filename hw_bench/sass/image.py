@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -68,6 +69,11 @@ class KernelImage:
     @property
     def architecture(self) -> int:
         return int("".join(c for c in self.function.architecture if c.isdigit()) or 0)
+
+    @cached_property
+    def registers_named(self) -> int:
+        """Registers a thread, from the highest one that the code names; a damaged file may say fewer."""
+        return registers_used(self.function)
 
 
 def parameters_at(architecture: int) -> int:

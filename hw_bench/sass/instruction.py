@@ -167,11 +167,11 @@ class SassInstruction:
     words: tuple[int, int] | None = None
     source: SourceLine | None = None
 
-    @property
+    @cached_property
     def opcode(self) -> str:
         return self.mnemonic.split(".", 1)[0]
 
-    @property
+    @cached_property
     def modifiers(self) -> tuple[str, ...]:
         return tuple(self.mnemonic.split(".")[1:])
 

@@ -203,7 +203,7 @@ def run_threads(
     """Run the SMs that all ``parts`` share to the end, a thread each. All come back to Python when one has
     to. Where threads met so that the run is void, it says where."""
     memory, blocks = parts[0].memory, parts[0].memory["blocks"]
-    states = [part.memory for part in parts]
+    states, turns, next_check = [part.memory for part in parts], 0, 1
     while True:
         memory.common["stopping"] = 0
         try:
@@ -211,8 +211,13 @@ def run_threads(
         except BaseException:
             memory.common["stopping"] = 1
             raise
-        if execution is not None and (met := execution.conflict()) is not None:
-            return met
+        turns += 1
+        # A run that is void is so from then on. Each look costs milliseconds, so half of it may be in vain.
+        ends = any(status not in (layout.PAUSED, layout.CROWDED) for status in found)
+        if execution is not None and (turns == next_check or ends):
+            next_check = 2 * turns
+            if (met := execution.conflict()) is not None:
+                return met
         if layout.CROWDED in found:
             grow(memory, states[1:])
         elif any(status != layout.PAUSED for status in found):
@@ -240,7 +245,7 @@ def grow(memory: Memory, others: Sequence[Memory] = ()) -> None:
             memory[f"{kind}_rows"] = len(larger)
     old = memory["accesses"]
     if 2 * int(memory.common["next_access"]) > old:
-        for name in ("access", "sector", "crowd", "asked_next", "request"):
+        for name in ("access", "answer", "sector", "request"):
             table = memory.tables[name]
             larger = aligned(2 * len(table), table.dtype)
             larger[: len(table)] = table

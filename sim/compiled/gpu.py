@@ -29,11 +29,13 @@ from smlab.sim.compiled.jit import (
     entry_at,
     executions_at,
     free_at,
+    group_at,
     helper,
     inlined,
     load_atomic,
     lowest_bit,
     mask_at,
+    member_at,
     op_at,
     prefetch,
     result_at,
@@ -162,24 +164,29 @@ def bring_near(st: State, i: int) -> None:
         for n in range(k * st.width, (k + 1) * st.width, CACHE_LINE_WORDS):
             prefetch(address_of(mask_at(st, n)))
             prefetch(address_of(free_at(st, n)))
+            prefetch(address_of(group_at(st, n)))
+            prefetch(address_of(group_at(st, n)) + CACHE_LINE_BYTES)
         prefetch(address_of(scheduler_at(st, k)))
         prefetch(address_of(scheduler_at(st, k)) + CACHE_LINE_BYTES)
     for w in range(first, first + st.max_warps):
         at = address_of(warp_at(st, w))
         prefetch(at)
         prefetch(at + CACHE_LINE_BYTES)
-        prefetch(at + 2 * CACHE_LINE_BYTES)
         at = address_of(result_at(st, w * st.slots))
         prefetch(at)
         prefetch(at + CACHE_LINE_BYTES)
         prefetch(at + 2 * CACHE_LINE_BYTES)
         prefetch(st.source_warps + w * st.source_bytes)
+
+
+@inlined
+def bring_ready_near(st: State, i: int) -> None:
+    """The same of what the warps of SM ``i`` that may issue read besides."""
+    first = i * st.max_warps
     for w in range(first, first + st.max_warps):
         warp = warp_at(st, w)
         if warp.block != 0 and warp.state == READY:
-            at = address_of(stall_at(st, w * REASON_WORDS))
-            prefetch(at)
-            prefetch(at + CACHE_LINE_BYTES)
+            prefetch(address_of(stall_at(st, w * REASON_WORDS)))
             if warp.executed_early == 0:
                 words = st.source_warps + w * st.source_bytes
                 call_source(st.source, (NEAR, words, st.context, 0, 0, 0))
@@ -191,6 +198,9 @@ def run_sm(st: State, i: int) -> int:
     its horizon, or to its next retirement while blocks wait for room."""
     sm, common, clock = sm_at(st, i), common_at(st, 0), address_of(thread_at(st, st.thread)) + CLOCK_BYTES
     stopping = address_of(common) + STOPPING_BYTES
+    far = st.source != 0 and st.sms > 1
+    if far:
+        bring_near(st, i)
     while sm.assigned != 0:
         if crowded(st, i):
             return CROWDED
@@ -204,8 +214,8 @@ def run_sm(st: State, i: int) -> int:
     first, until, shared = i * st.max_warps, common.window_end, common.threads > 1
     last = min(st.limit + 1, common.fault_cycle + int(first + st.max_warps < common.fault))
     now = min(sm.next_look, sm.next_serve, sm.next_retire)
-    if st.source != 0 and st.sms > 1 and now < min(max(until, sm.horizon), last):
-        bring_near(st, i)
+    if far and now < min(max(until, sm.horizon), last):
+        bring_ready_near(st, i)
     while True:
         now = min(sm.next_look, sm.next_serve, sm.next_retire)
         if now >= min(max(until, sm.horizon), last):
@@ -490,15 +500,16 @@ def launch(st: State, i: int) -> None:
     sm.rooms |= 1 << block.room
     for number in range(st.barriers):
         barrier_at(st, block_barrier(st, i, b, number)).arrived = 0
-    w = i * st.max_warps
     roles = b * st.places if st.role_rows > 1 else 0
     ready = ceil_cycles(begin) + st.launch_cycles
     for p in range(st.places):
         role = role_at(st, roles + p).value
+        member = member_at(st, (i * st.blocks_per_sm + block.room) * st.places + p)
+        member.value = 0
         if role < 0:
             continue
-        while warp_at(st, w).block != 0:
-            w += 1
+        w = i * st.max_warps + free_slot(st, i)
+        member.value = w + 1
         if st.source != 0:
             room = i * st.blocks_per_sm + block.room
             words = st.source_warps + w * st.source_bytes
@@ -508,6 +519,16 @@ def launch(st: State, i: int) -> None:
         block.executing += 1
         block.unfinished += 1
         proceed(st, i, w, ready, now)
+
+
+@inlined
+def free_slot(st: State, i: int) -> Word:
+    """The lowest free slot for a warp of SM ``i``."""
+    lowest = NEVER
+    for s in range(st.schedulers):
+        position = lowest_bit(~scheduler_at(st, i * st.schedulers + s).residents)
+        lowest = min(lowest, position * st.schedulers + s)
+    return lowest
 
 
 @helper
@@ -556,10 +577,12 @@ def retire(st: State, i: int, now: int) -> None:
             left += 1
             nearest = min(nearest, block_at(st, b).retire)
             continue
-        for slot in range(st.max_warps):
-            warp = warp_at(st, i * st.max_warps + slot)
-            if warp.block == b + 1:
-                warp.block = 0
+        first = (i * st.blocks_per_sm + block_at(st, b).room) * st.places
+        for place in range(first, first + st.places):
+            w = member_at(st, place).value - 1
+            if w >= 0:
+                slot = w - i * st.max_warps
+                warp_at(st, w).block = 0
                 k = i * st.schedulers + slot % st.schedulers
                 scheduler_at(st, k).residents &= ~(1 << (slot // st.schedulers))
         sm.rooms &= ~(1 << block_at(st, b).room)

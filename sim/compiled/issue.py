@@ -88,15 +88,28 @@ def issue_stage(st: State, i: int, now: int) -> None:
     SM. Whoever makes one of them look earlier in the meantime, makes the SM do so."""
     sm = sm_at(st, i)
     base, count = i * st.schedulers, st.schedulers
-    first = s = sm.first_scheduler
+    first = sm.first_scheduler
     sm.next_look = NEVER
-    for _ in range(count):
-        if scheduler_at(st, base + s).next_look <= now:
-            look(st, i, s, first, now)
+    turns = due_turns(st, base, first, now)
+    while turns != 0:
+        turn = lowest_bit(turns)
+        turns &= turns - 1
+        s = first + turn if first + turn < count else first + turn - count
+        look(st, i, s, first, now)
+        if sm.next_look <= now:  # one of those whose turn is still to come may have been woken
+            turns = due_turns(st, base, first, now) & (-2 << turn)
+    for s in range(count):
         sm.next_look = min(sm.next_look, scheduler_at(st, base + s).next_look)
-        s += 1
-        if s == count:
-            s = 0
+
+
+@inlined
+def due_turns(st: State, base: int, first: int, now: int) -> Word:
+    """Which of an SM's schedulers look now, as a mask by turn, beginning with scheduler ``first``. It is put
+    together without a branch: which of them do, a processor cannot foresee."""
+    which = 0
+    for s in range(st.schedulers):
+        which |= int(scheduler_at(st, base + s).next_look <= now) << s
+    return (which >> first) | ((which & ((1 << first) - 1)) << (st.schedulers - first))
 
 
 @inlined

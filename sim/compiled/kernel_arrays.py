@@ -27,7 +27,14 @@ from smlab.sim.instruction_source import (
     CompiledSource,
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
-from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
+from smlab.sim.lowering import (
+    LoopBegin,
+    LoopEnd,
+    LoweredKernel,
+    LoweredProgram,
+    Operation,
+    without_collection,
+)
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine, SliceTiming
 from smlab.sim.workloads.workload import blocks_per_sm
 
@@ -297,6 +304,7 @@ class Memory:
         return self.tables[f"{kind}_row"][: self[f"{kind}s_kept"]]
 
 
+@without_collection()
 def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
     """Lay out the state for a run of ``lowered`` through cycle ``limit``."""
     code = Code(lowered.machine)
@@ -350,6 +358,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "age": schedulers * constants["positions"],
         "block": kernel.blocks,
         "barrier": kernel.sms * resident * constants["barriers"],
+        "member": kernel.sms * resident * kernel.warps_per_block,
         "retiring": kernel.sms * resident,
         "counter": all_warps * code.depth,
         "result": all_warps * code.slots,
@@ -359,7 +368,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "stall": all_warps * layout.REASON_WORDS,
         "stall_row": grid * layout.REASON_WORDS,
     }
-    sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
+    sizes = [-(-count * layout.TABLES[name].itemsize // 8) for name, count in counts.items()]
     lines = [_whole_lines(size) for size in sizes]
     begins = [0, *np.cumsum(lines).tolist()]
     memory = Memory(constants, aligned(begins[-1], np.int64))
@@ -425,18 +434,16 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     memory.put("cache", caches)
     memory.put("line", aligned(lines, layout.LINE))
     memory.put("cache_set", np.zeros(sets, dtype=layout.CACHE_SET))
-    memory.put("bucket", aligned(buckets, np.int64))
+    memory.put("bucket", aligned(buckets, layout.LINK))
     if not data:
         return
-    memory.put(
-        "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
-    )
+    memory.put("ready", aligned(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, np.int64))
     chunks = -(-memory["spare_accesses"] // layout.ACCESS_CHUNK) + 1
     count = max(FIRST_ACCESSES, chunks * layout.ACCESS_CHUNK * sms)
     memory.put("access", aligned(count, layout.ACCESS))
-    for name in ("sector", "crowd", "asked_next"):
-        memory.put(name, aligned(count * layout.MAX_LANES, np.int64))
-    memory.put("asked_bucket", aligned(sms * layout.ASKED_BUCKETS, np.int64))
+    memory.put("answer", aligned(count, layout.ANSWER))
+    memory.put("sector", aligned(count * layout.MAX_LANES, layout.SECTOR))
+    memory.put("asked_bucket", aligned(sms * layout.ASKED_BUCKETS, layout.LINK))
     memory.put("arrival", np.zeros(memory["window"], dtype=layout.ARRIVAL))
     memory.put("request", np.empty(count, dtype=np.int64))
     memory["accesses"] = count

@@ -111,6 +111,7 @@ def _narrow(*groups: tuple[str, str]) -> np.dtype[Any]:
 
 
 CELL = _record("value")
+LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
@@ -269,23 +270,33 @@ BLOCK_BARRIER = _record("arrived expected served")
 taken the last of them."""
 LOAD, STORE, REDUCE, CONSTANT, BULK = 0, 1, 2, 3, 4
 ON_SHARED, ON_GLOBAL, ON_CONSTANTS = 1, 2, 3
-ASKED_BUCKETS = 1024
+ASKED_BUCKETS = 512
 """Of an SM; a power of two."""
 ACCESS_CHUNK = 32
 """So many an SM gets at once."""
-ACCESS = _lines(
-    "next when chain sequence op store sectors sm"
+ACCESS = _narrow(
+    ("when end latest served", "i8"),
+    ("next earlier chain warp op sm", "i4"),
+    ("sectors pending lines", "i2"),
+    ("store lanes", "i1"),
     # The first cache line ends here.
-    " served warp target row lines pending due latest followers follows end earlier lanes place"
+    ("row place", "i8"),
+    ("followers follows target", "i4"),
+    ("spare", "i4"),
 )
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE, of a part of a bulk copy BULK more. ``when``
 is the cycle in which it reaches L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next
 request of one cycle; ``next`` and ``earlier`` are its neighbours among its SM's requests, then its fills. It
 asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are noted at
-the end of its places in ``crowd``, and their sequences in ``sector``. ``due`` is when those that it asked for
-return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are the
-access's own; of an atomic, ``place`` is its own among those of its SM on their way. ``followers`` begins the
-list, by ``follows``, of those that wait for it, as numbers + 1."""
+the end of its places in ``sector`` with their sequences. ``latest`` is the latest return that it knows of.
+``lanes`` are the access's own; of an atomic, ``place`` is its own among those of its SM on their way.
+``followers`` begins the list, by ``follows``, of those that wait for it, as numbers + 1."""
+ANSWER = _record("sequence due")
+"""What others that wait for an access read of it: its number among its SM's jobs, and when the sectors that
+it asked for return, once L2 has served it, or 0."""
+SECTOR = np.dtype([("value", "i8"), ("queue", "i4"), ("next", "i4")])
+"""A sector that an access asks for, the most lanes on one word of it, and the next one in its bucket of those
+on their way, as number + 1."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
@@ -326,6 +337,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "age": CELL,  # likewise of a warp, counted in its SM
     "block": BLOCK,
     "barrier": BLOCK_BARRIER,  # by room of a block and number
+    "member": LINK,  # by room of a block and place in it: the warp + 1, or 0
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
     "counter": CELL,  # loop counters, by warp and depth
     "result": RESULT,  # of a slot, and its operands' reading, by warp and twice the slot
@@ -338,16 +350,15 @@ TABLES: dict[str, np.dtype[Any]] = {
     "issue_row": ISSUE_ROW,
     "span_row": SPAN_ROW,
     "access": ACCESS,
-    "sector": CELL,  # by access and lane
-    "crowd": CELL,  # the most lanes on one word of each of these, of atomics
-    "asked_next": CELL,  # the next of these in its bucket
-    "asked_bucket": CELL,  # by SM and `ASKED_BUCKETS`: the sectors that are on their way to its L1
+    "answer": ANSWER,  # by access
+    "sector": SECTOR,  # by access and lane
+    "asked_bucket": LINK,  # by SM and `ASKED_BUCKETS`: the sectors that are on their way to its L1
     "arrival": ARRIVAL,  # by cycle of a window
     "request": CELL,  # accesses in the order in which L2 serves them in this window
     "cache": CACHE,
     "cache_set": CACHE_SET,
     "line": LINE,
-    "bucket": CELL,
+    "bucket": LINK,
     "fetched": CELL,  # by L0 and line, where L0s hold all of the code: when a line is there (`fetch`)
     "slice": SLICE,
     "ready": CELL,  # when each sector of each line of L2 is there, in ticks

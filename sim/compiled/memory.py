@@ -7,16 +7,17 @@ What blocks that are not simulated bring to L2: a bit a sector.
 
 from __future__ import annotations
 
-from smlab.sim.compiled.caches import SPREAD, bucket_of, find, make
+from smlab.sim.compiled.caches import SPREAD, bucket_of, find, make, set_of
 from smlab.sim.compiled.jit import (
     access_at,
     address_of,
+    answer_at,
     arrival_at,
     asked_bucket_at,
-    asked_next_at,
     bits_set,
     bucket_at,
     cache_at,
+    cache_set_at,
     common_at,
     executions_at,
     helper,
@@ -30,7 +31,6 @@ from smlab.sim.compiled.jit import (
     request_at,
     result_at,
     returning_at,
-    same_line_queue_at,
     scheduler_at,
     sector_at,
     slice_at,
@@ -72,6 +72,14 @@ SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
 
+@inlined
+def bring_places_near(st: State, i: int, index: int) -> None:
+    """Ask the processor for the places where L1 of SM ``i`` will be searched for an access's first sector."""
+    sector = sector_at(st, index * MAX_LANES).value
+    prefetch(address_of(bucket_at(st, bucket_of(cache_at(st, i), line_of(st, sector)))))
+    prefetch(address_of(asked_bucket_at(st, bucket_of_sector(i, sector))))
+
+
 @helper
 def ceil_cycles(ticks: int) -> int:
     return -(-ticks >> TICK_BITS)
@@ -105,7 +113,8 @@ def request(st: State, i: int, w: int) -> Word:
     sm.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
     access.lanes = warp.lanes
-    access.due = access.latest = access.pending = access.followers = 0
+    answer_at(st, index).due = 0
+    access.latest = access.pending = access.followers = 0
     access.target = op.target if op.watched != 0 else -1
     if op.joins != 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
@@ -133,11 +142,9 @@ def request(st: State, i: int, w: int) -> Word:
             lines += 1
         if lane == 0 or sector != last_sector:
             sector_at(st, first + count).value = sector
-            same_line_queue_at(st, first + count).value = 0
+            sector_at(st, first + count).queue = 0
             count += 1
-        same_line_queue_at(st, first + count - 1).value = max(
-            same_line_queue_at(st, first + count - 1).value, same
-        )
+        sector_at(st, first + count - 1).queue = max(sector_at(st, first + count - 1).queue, same)
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
     return index
@@ -156,7 +163,7 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
         high = per(high, st.sector_bytes, st.sector_shift)
         for sector in range(low, high + 1):
             sector_at(st, first + sector - low).value = sector
-            same_line_queue_at(st, first + sector - low).value = 1
+            sector_at(st, first + sector - low).queue = 1
         lines = line_of(st, high) - line_of(st, low) + 1
         return lines, high - low + 1
     while mask != 0:
@@ -167,7 +174,7 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
         lines += line != last_line
         if sector != last_sector:
             sector_at(st, first + count).value = sector
-            same_line_queue_at(st, first + count).value = 1
+            sector_at(st, first + count).queue = 1
             count += 1
         last_line, last_sector = line, sector
     return lines, count
@@ -186,7 +193,7 @@ def _one_place(st: State, w: int, first: int) -> Word:
     if others != 0:
         return 0
     sector_at(st, first).value = per(address, st.sector_bytes, st.sector_shift)
-    same_line_queue_at(st, first).value = bits_set(mask)
+    sector_at(st, first).queue = bits_set(mask)
     return 1
 
 
@@ -334,6 +341,12 @@ def unlink_first(st: State, head: int) -> Word:
 
 
 @inlined
+def issued_before(st: State, a: int, b: int) -> Word:
+    """Whether access ``a`` of an SM was issued before its access ``b``."""
+    return answer_at(st, a).sequence < answer_at(st, b).sequence
+
+
+@inlined
 def await_l2(st: State, i: int, index: int) -> None:
     """Put an access among the requests of SM ``i`` to L2: in the order of arrival, those of one cycle in that
     of their issue."""
@@ -341,7 +354,7 @@ def await_l2(st: State, i: int, index: int) -> None:
     at = sm.request_tail
     while at != 0:
         before = access_at(st, at - 1)
-        if before.when < access.when or (before.when == access.when and before.sequence < access.sequence):
+        if before.when < access.when or (before.when == access.when and issued_before(st, at - 1, index)):
             break
         at = before.earlier
     following = link(st, index, at, sm.request_head)
@@ -360,7 +373,7 @@ def port_ticks(st: State, index: int) -> Word:
         return access.sectors * st.port_ticks
     packets = 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        packets += same_line_queue_at(st, n).value
+        packets += sector_at(st, n).queue
     op = op_at(st, access.op)
     return max(access.lanes * op.lane_ticks, packets * op.packet_ticks)
 
@@ -376,15 +389,15 @@ def ask(st: State, i: int, index: int, missed: int) -> None:
         leader = asked_by(st, i, sector)
         if leader != 0:
             pending += 1
-            same_line_queue_at(st, first + MAX_LANES - pending).value = leader  # no other use in a load
+            sector_at(st, first + MAX_LANES - pending).queue = leader  # no other use in a load
             continue
         bucket = asked_bucket_at(st, bucket_of_sector(i, sector))
         sector_at(st, first + wanted).value = sector
-        asked_next_at(st, first + wanted).value = bucket.value
+        sector_at(st, first + wanted).next = bucket.value
         bucket.value = first + wanted + 1
         wanted += 1
     for n in range(first + MAX_LANES - pending, first + MAX_LANES):
-        sector_at(st, n).value = access_at(st, same_line_queue_at(st, n).value - 1).sequence
+        sector_at(st, n).value = answer_at(st, sector_at(st, n).queue - 1).sequence
     access.sectors, access.pending = wanted, pending
 
 
@@ -400,7 +413,7 @@ def asked_by(st: State, i: int, sector: int) -> Word:
     """The number + 1 of the access that has asked L2 for a sector which is on its way to SM ``i``; or 0."""
     at = asked_bucket_at(st, bucket_of_sector(i, sector)).value
     while at != 0 and sector_at(st, at - 1).value != sector:
-        at = asked_next_at(st, at - 1).value
+        at = sector_at(st, at - 1).next
     return 0 if at == 0 else (at - 1) // MAX_LANES + 1
 
 
@@ -410,11 +423,11 @@ def forget(st: State, i: int, at: int) -> None:
     bucket = asked_bucket_at(st, bucket_of_sector(i, sector_at(st, at).value))
     link = bucket.value
     if link == at + 1:
-        bucket.value = asked_next_at(st, at).value
+        bucket.value = sector_at(st, at).next
         return
-    while asked_next_at(st, link - 1).value != at + 1:
-        link = asked_next_at(st, link - 1).value
-    asked_next_at(st, link - 1).value = asked_next_at(st, at).value
+    while sector_at(st, link - 1).next != at + 1:
+        link = sector_at(st, link - 1).next
+    sector_at(st, link - 1).next = sector_at(st, at).next
 
 
 @helper
@@ -429,7 +442,7 @@ def load_completes(st: State, index: int, completion: int) -> None:
         while row != 0:
             following = read_at(row, COPY_NEXT)
             left = read_at(row, COPY_LEFT)
-            if access.sequence < read_at(row, COPY_ISSUED):
+            if answer_at(st, index).sequence < read_at(row, COPY_ISSUED):
                 left -= 1
                 write_at(row, COPY_LEFT, left)
                 write_at(row, COPY_DONE, max(read_at(row, COPY_DONE), completion))
@@ -469,12 +482,13 @@ def await_returns(st: State, index: int) -> None:
     access = access_at(st, index)
     end = (index + 1) * MAX_LANES
     for n in range(end - access.pending, end):
-        before = access_at(st, same_line_queue_at(st, n).value - 1)
-        if before.sm != access.sm or before.sequence != sector_at(st, n).value:
+        leader = sector_at(st, n).queue - 1
+        before = answer_at(st, leader)
+        if before.sequence != sector_at(st, n).value:
             continue
         if before.due == 0:
-            access.follows = before.followers
-            before.followers = index + 1
+            access.follows = access_at(st, leader).followers
+            access_at(st, leader).followers = index + 1
             return
         access.latest = max(access.latest, before.due)
     load_completes(st, index, max(access.end + 1, access.latest))
@@ -530,7 +544,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
                 parts += 1
             access = access_at(st, index)
             sector_at(st, index * MAX_LANES + access.sectors).value = sector
-            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = lanes_per_word
+            sector_at(st, index * MAX_LANES + access.sectors).queue = lanes_per_word
             access.sectors += 1
             sectors += 1
             last_sector = sector
@@ -569,7 +583,7 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
     if op.joins != 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
         result_at(st, w * st.slots + access.target).pending += 1
-    access.sequence = sm.jobs
+    answer_at(st, index).sequence = sm.jobs
     sm.jobs += 1
     warp.unresolved += 1
     return index
@@ -642,22 +656,29 @@ def serve_window(st: State, low: int, high: int) -> Word:
 
 @inlined
 def bring_request_near(st: State, n: int, count: int) -> None:
-    """Ask the processor for what the requests after the ``n``-th will need: sectors, then the bucket of the
-    first of these, then its line."""
-    if n + 6 < count:
-        index = request_at(st, n + 6).value
+    """Ask the processor for what the requests after the ``n``-th will need: sectors, then the bucket and the
+    set of the first of these, then its line."""
+    if n + 9 < count:
+        index = request_at(st, n + 9).value
         prefetch(address_of(sector_at(st, index * MAX_LANES)))
-        prefetch(address_of(same_line_queue_at(st, index * MAX_LANES)))
     cache = cache_at(st, st.sms)
+    if n + 6 < count:
+        tag = line_of(st, sector_at(st, request_at(st, n + 6).value * MAX_LANES).value)
+        prefetch(address_of(bucket_at(st, bucket_of(cache, tag))))
+        prefetch(address_of(cache_set_at(st, set_of(cache, tag))))
     if n + 3 < count:
         tag = line_of(st, sector_at(st, request_at(st, n + 3).value * MAX_LANES).value)
-        prefetch(address_of(bucket_at(st, bucket_of(cache, tag))))
-    if n + 1 < count:
-        tag = line_of(st, sector_at(st, request_at(st, n + 1).value * MAX_LANES).value)
         at = bucket_at(st, bucket_of(cache, tag)).value
-        if at != 0:
-            prefetch(address_of(line_at(st, at - 1)))
-            prefetch(address_of(ready_at(st, (at - 1 - cache.first_line) * st.line_sectors)))
+        if at == 0:  # most likely a new line, and the one that goes for it
+            number = set_of(cache, tag)
+            lines = cache_set_at(st, number)
+            if lines.newest != 0:
+                prefetch(address_of(line_at(st, lines.newest - 1)))
+            at = lines.oldest
+            if lines.used != cache.ways:
+                at = cache.first_line + (number - cache.first_set) * cache.ways + lines.used + 1
+        prefetch(address_of(line_at(st, at - 1)))
+        prefetch(address_of(ready_at(st, (at - 1 - cache.first_line) * st.line_sectors)))
 
 
 @helper
@@ -667,7 +688,7 @@ def serve_l2(st: State, index: int) -> Word:
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     before, served = -1, 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        sector, lanes_per_word = sector_at(st, n).value, same_line_queue_at(st, n).value
+        sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
@@ -706,7 +727,7 @@ def serve_l2(st: State, index: int) -> Word:
 def load_is_back(st: State, index: int) -> None:
     """It is known when a load's sectors will be there, for it and for those that wait for them."""
     access = access_at(st, index)
-    access.due = access.latest = access.when = access.served
+    answer_at(st, index).due = access.latest = access.when = access.served
     await_returns(st, index)
     follower = access.followers
     while follower != 0:
@@ -735,7 +756,7 @@ def await_fill(st: State, index: int) -> None:
 @inlined
 def before_fill(st: State, a: int, b: int) -> Word:
     x, y = access_at(st, a), access_at(st, b)
-    return x.when < y.when or (x.when == y.when and x.sequence < y.sequence)
+    return x.when < y.when or (x.when == y.when and issued_before(st, a, b))
 
 
 @inlined

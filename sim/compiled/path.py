@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from smlab.sim.compiled.jit import (
     access_at,
+    address_of,
+    answer_at,
     executions_at,
     free_at,
     group_at,
@@ -18,12 +20,14 @@ from smlab.sim.compiled.jit import (
     lowest_bit,
     mask_at,
     op_at,
+    prefetch,
     queued_at,
     read_at,
     result_at,
     returning_at,
     ring_at,
     scheduler_at,
+    sector_at,
     server_at,
     sm_at,
     warp_at,
@@ -33,11 +37,13 @@ from smlab.sim.compiled.layout import (
     ATOMIC,
     ATOMICS,
     BULK,
+    CACHE_LINE_BYTES,
     CONSTANT,
     EXCHANGE,
     GLOBAL,
     LG_THROTTLE,
     LOAD,
+    MAX_LANES,
     MIO_THROTTLE,
     NEVER,
     NOT_SELECTED,
@@ -52,6 +58,7 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.memory import (
     arrived_from_memory,
+    bring_places_near,
     load_is_back,
     part_is_back,
     release,
@@ -101,7 +108,9 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
     if op.unit == GLOBAL:
         job.access = request(st, i, w)
         access = access_at(st, job.access)
-        access.row, access.sequence = job.row, sm.jobs
+        access.row = job.row
+        answer_at(st, job.access).sequence = sm.jobs
+        bring_places_near(st, i, job.access)
         job.passes = access.lines
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
@@ -116,7 +125,8 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         out.unit, out.op, out.lanes, out.passes, out.issue = op.unit, op.cls, warp.lanes, job.passes, now
     sm.jobs += 1
     warp.unresolved += 1
-    warp.copies += op.joins
+    if op.joins != 0:
+        warp.copies += op.joins
     target = op.target if op.watched != 0 else -1
     if op.unit == GLOBAL:
         target = access_at(st, job.access).target
@@ -317,6 +327,12 @@ def take_answer(st: State, i: int) -> None:
     sm.request_head = unlink_first(st, index + 1)
     if sm.request_head == 0:
         sm.request_tail = 0
+    else:  # what the next one reads, the processor may bring meanwhile
+        following = sm.request_head - 1
+        prefetch(address_of(access_at(st, following)))
+        prefetch(address_of(access_at(st, following)) + CACHE_LINE_BYTES)
+        prefetch(address_of(sector_at(st, following * MAX_LANES)))
+        prefetch(address_of(answer_at(st, following)))
     if access.store >= BULK:
         part_is_back(st, index)
         return

@@ -23,6 +23,7 @@ from smlab.sim.compiled.jit import (
     least,
     lowest_bit,
     mask_at,
+    member_at,
     need_at,
     op_at,
     read_at,
@@ -378,9 +379,13 @@ def open_if_complete(st: State, i: int, b: int, number: int, now: int) -> None:
     barrier.arrived = 0
     block.waiting &= ~(1 << number)
     opens = max(now, barrier.served, block.last_exit if everyone else 0) + st.barrier_cycles
-    for w in range(i * st.max_warps, (i + 1) * st.max_warps):
+    first = (i * st.blocks_per_sm + block.room) * st.places
+    for place_at in range(first, first + st.places):
+        w = member_at(st, place_at).value - 1
+        if w < 0:
+            continue
         warp = warp_at(st, w)
-        if warp.state == AT_BARRIER and warp.block == b + 1 and warp.barrier == number:
+        if warp.state == AT_BARRIER and warp.barrier == number:
             charge(st, i, w, AT_THE_BARRIER, warp.waiting_since, opens)
             if step(st, w):
                 proceed(st, i, w, opens, -1)

@@ -454,9 +454,9 @@ def counts_of(
 ) -> tuple[InstructionCount, ...]:
     """What instructions, given by address, line and text, did: ``executions`` (instructions, 2) by warps and
     lanes, ``stalls`` (instructions, reasons) in warp-cycles."""
-    rows = []
-    for n, (address, line, text) in enumerate(told):
-        executed, lanes = (int(x) for x in executions[n])
-        reasons = {r.label: int(stalls[n, r]) for r in Reason if stalls[n, r]}
+    rows, labels = [], [r.label for r in Reason]
+    by_instruction = zip(told, executions.tolist(), stalls.tolist(), strict=False)
+    for (address, line, text), (executed, lanes), cycles in by_instruction:
+        reasons = {label: n for label, n in zip(labels, cycles, strict=False) if n}
         rows.append(InstructionCount(address, line, text, executed, lanes, reasons))
     return tuple(rows)

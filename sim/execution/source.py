@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -38,7 +37,7 @@ from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
 from smlab.sim.isa.meanings.interpreter import Interpreter
-from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
+from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation, without_collection
 from smlab.sim.machine import (
     ADDRESS_REGISTERS,
     NO_REQUEST,
@@ -313,7 +312,10 @@ def reads_of_one_bank(code: Sequence[MicroOperation], banks: int) -> list[int]:
                     read.add(name)
                 if operand.reused:
                     kept[key] = name
-        most.append(max(Counter(int(name[1:]) % banks for name in read).values(), default=0))
+        counts = [0] * banks
+        for name in read:
+            counts[int(name[1:]) % banks] += 1
+        most.append(max(counts))
     return most
 
 
@@ -328,6 +330,7 @@ def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> i
     return max(1, control.stall_cycles) + beyond
 
 
+@without_collection()
 def lower_machine_code(
     launch: MachineLaunch,
     machine: Machine,

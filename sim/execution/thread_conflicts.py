@@ -131,11 +131,16 @@ PIECE: Final = 1 << 20
 def _first_meeting(threads: list[_Marks]) -> int:
     """The first word at which two SMs met so that their order matters, or -1."""
     for begin in range(0, len(threads[0].words[READ]) if threads else 0, PIECE):
+        changed = [
+            kind
+            for kind in (WRITTEN, REDUCED)
+            if any(thread.words[kind][begin : begin + PIECE].any() for thread in threads)
+        ]
+        if not changed:
+            continue
         marks = [_of_all([thread.words[kind][begin : begin + PIECE] for thread in threads]) for kind in KINDS]
-        for kind, against in ((WRITTEN, KINDS), (REDUCED, (READ,))):
-            if not marks[kind].any():
-                continue
-            for other in against:
+        for kind in changed:
+            for other in KINDS if kind == WRITTEN else (READ,):
                 both = (marks[kind] != 0) & (marks[other] != 0)
                 met = both & ((marks[kind] != marks[other]) | (marks[kind] == SEVERAL))
                 if met.any():
@@ -147,5 +152,7 @@ def _of_all(marks: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Marks of one kind, of all threads: the SM where it is one, `SEVERAL`, or 0."""
     total = marks[0].copy()
     for more in marks[1:]:
-        total = np.where((total == 0) | (more == 0) | (total == more), np.maximum(total, more), SEVERAL)
-    return total.astype(np.uint8)
+        several = (total != more) & (total != 0) & (more != 0)
+        np.maximum(total, more, out=total)
+        total[several] = SEVERAL
+    return total

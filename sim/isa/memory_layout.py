@@ -406,24 +406,30 @@ SCRATCH_WORDS: Final = (
 ) = range(15)
 
 
+_ZERO_AT: Final = REGISTERS_AT * 8 + BARRIERS * ROW_BYTES
+_DUMP_AT: Final = _ZERO_AT + ZERO_ROWS * ROW_BYTES
+_UNIFORM_AT: Final = _DUMP_AT + DUMP_ROWS * ROW_BYTES
+_REGISTER_AT: Final = _UNIFORM_AT + UNIFORM_ROWS * ROW_BYTES
+
+
 def barrier_at(number: int) -> int:
     return REGISTERS_AT * 8 + number * ROW_BYTES
 
 
 def zero_at() -> int:
-    return barrier_at(BARRIERS)
+    return _ZERO_AT
 
 
 def dump_at() -> int:
-    return zero_at() + ZERO_ROWS * ROW_BYTES
+    return _DUMP_AT
 
 
 def uniform_at(number: int) -> int:
-    return dump_at() + DUMP_ROWS * ROW_BYTES + number * ROW_BYTES
+    return _UNIFORM_AT + number * ROW_BYTES
 
 
 def register_at(number: int) -> int:
-    return uniform_at(UNIFORM_ROWS) + number * ROW_BYTES
+    return _REGISTER_AT + number * ROW_BYTES
 
 
 def warp_bytes(registers: int) -> int:

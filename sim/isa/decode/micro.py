@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from smlab.hw_bench.sass import SassInstruction
@@ -16,6 +17,15 @@ from smlab.sim.isa.operation_codes import ATOMIC, COPY, LOAD, LOAD_CONSTANT, LOA
 def kind_of(code: int) -> str:
     """The kind of a code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
     return OPERATIONS[code].kind if code < len(OPERATIONS) else operation_codes.KINDS[code]
+
+
+@cache
+def _unset_words(kind: str) -> tuple[int, ...]:
+    """The words of a micro-operation of a kind that sets no field."""
+    words = [0] * memory_layout.WORDS
+    for name, at in memory_layout.KINDS[kind].items():
+        words[at] = memory_layout.UNSET.get(name, 0)
+    return tuple(words)
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,9 @@ class MicroOperation:
 
     def words(self) -> list[int]:
         """Its words in memory; see `smlab.sim.isa.memory_layout.KINDS`."""
-        words = [0] * memory_layout.WORDS
-        for name, at in self.layout.items():
-            words[at] = self.fields.get(name, memory_layout.UNSET.get(name, 0))
+        layout, words = self.layout, list(_unset_words(kind_of(self.code)))
+        for name, value in self.fields.items():
+            words[layout[name]] = value
         words[memory_layout.PLACE["code"]] = self.code
         return words
 

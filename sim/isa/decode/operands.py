@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
@@ -77,13 +78,13 @@ class Source:
     add: int = 0
 
     def fields(self, name: str) -> dict[str, int]:
-        return {
-            name: self.at,
-            f"{name}_reg": -1 if self.register else 0,
-            f"{name}_and": self.keep,
-            f"{name}_xor": self.flip,
-            f"{name}_add": self.add,
-        }
+        parts = (self.at, -1 if self.register else 0, self.keep, self.flip, self.add)
+        return dict(zip(_part_names(name), parts, strict=True))
+
+
+@cache
+def _part_names(name: str) -> tuple[str, ...]:
+    return tuple(name + part for part in memory_layout.OPERAND_PARTS)
 
 
 def register_offset(uniform: bool, number: str, writes: bool = False) -> int:
@@ -242,12 +243,9 @@ def is_predicate(text: str) -> bool:
 def source(text: str, minus: str, pair: bool, immediate: Callable[[str], int], rows: OperandRows) -> Source:
     """A register, a constant or an immediate as a source. ``minus``: what a sign before it means."""
     text = text.removesuffix(".reuse")
-    if match := _REGISTER.match(text):
-        rest = match["rest"].replace(".reuse", "")
-        if rest not in ("", ".64", ".H0_H0") or (rest == ".64" and not pair):
-            raise Unknown(f"the source {text}")
-        at, register = register_offset(bool(match["uniform"]), match["number"]), True
-    elif match := _CONSTANT.match(text):
+    if (found := _register_source(text, minus, pair)) is not None:
+        return found
+    if match := _CONSTANT.match(text):
         if match["rest"] not in _HARMLESS:
             raise Unknown(f"the source {text}")
         bank, offset = int(match["bank"], 16), int(match["at"], 16)
@@ -257,7 +255,24 @@ def source(text: str, minus: str, pair: bool, immediate: Callable[[str], int], r
         bits = _half_of_address(text, rows) if "@" in text else immediate(text)
         words = [bits & M32, bits >> 32] if pair else [bits]
         return Source(rows.place(*words), False)
-    keep, flip, add = M32, 0, 0
+    return _changed(match, minus, at, register)
+
+
+@lru_cache(maxsize=4096)
+def _register_source(text: str, minus: str, pair: bool) -> Source | None:
+    """A register as a source; None where the text is something else. Kernels name few registers often."""
+    match = _REGISTER.match(text)
+    if match is None:
+        return None
+    rest = match["rest"].replace(".reuse", "")
+    if rest not in ("", ".64", ".H0_H0") or (rest == ".64" and not pair):
+        raise Unknown(f"the source {text}")
+    return _changed(match, minus, register_offset(bool(match["uniform"]), match["number"]), True)
+
+
+def _changed(match: re.Match[str], minus: str, at: int, register: bool) -> Source:
+    """A source with the sign, the bars or the complement that its text has."""
+    text, keep, flip, add = match.string, M32, 0, 0
     if match["bar"]:
         keep = 0x7FFFFFFF
     if match["sign"]:

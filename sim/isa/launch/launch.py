@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
+from smlab.hw_bench.sass.image import KernelImage, KernelParameter
 from smlab.hw_bench.sass.runtime import HEAP_AT, HEAP_HEADER_BYTES, PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.execution.address_slice import rows_to_clear
@@ -574,10 +574,9 @@ class MachineMemory:
             ops[fixed, place] = self.constant_rows.ctypes.data + memory_layout.ROW_BYTES * ops[fixed, place]
         self._fix_swaps(ops)
         self.ops = ops
-        # A damaged file may say fewer registers than its code names.
-        named = registers_used(launch.image.function)
         moved = _close_up(ops)
-        self.warp_bytes = memory_layout.warp_bytes(max(launch.image.registers, named)) - moved
+        registers = max(launch.image.registers, launch.image.registers_named)
+        self.warp_bytes = memory_layout.warp_bytes(registers) - moved
         self.cleared = _cleared(launch.rows_to_clear, moved, self.warp_bytes)
         warps = launch.warps_per_block
         # A row or two of words more, so that no vector ends behind the array.

@@ -13,7 +13,7 @@ from numba import types
 
 from smlab.sim.compiled.jit import inlined, intrinsic, lowest_bit
 from smlab.sim.isa.memory_layout import ADDRESSES, ROW_BYTES
-from smlab.sim.isa.vectors.llvm_lanes import BITS, HALF, V32, V64, WORD
+from smlab.sim.isa.vectors.llvm_lanes import BITS, HALF, V32, V64, WORD, store_lanes
 from smlab.sim.isa.vectors.word_access import FULL, I_INDEX_SHIFT, I_OFFSET_BYTES, get64
 
 FLAG: Final = ir.IntType(1)
@@ -59,7 +59,7 @@ class LaneRow:
 
     def keep(self, at: Any, value: Any, lanes: Any) -> None:
         """Put a row's lanes; the others stay."""
-        self.store(self.b.select(self.bits(lanes), value, self.load(at)), at)
+        store_lanes(self.b, at, value, self.b.trunc(lanes, HALF))
 
     def addresses(self, warp: Any) -> Any:
         return self.load(self.b.add(warp, ir.Constant(WORD, 8 * ADDRESSES)), V64, 8)

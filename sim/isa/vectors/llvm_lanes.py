@@ -47,6 +47,26 @@ F32, F64 = ir.VectorType(ir.FloatType(), 32), ir.VectorType(ir.DoubleType(), 32)
 _ROUNDING_SHIFT: Final = 10
 
 
+def store_lanes(builder: Any, at: Any, value: Any, lanes: Any) -> None:
+    """Put the ``lanes`` (a mask of 32 bits) of a vector of words into the row at an address; the others stay.
+
+    Where all take part the row is not read: a warp's row is often in no cache near by, and a store need not
+    wait for it.
+    """
+    place = builder.inttoptr(at, V32.as_pointer())
+    with builder.if_else(builder.icmp_unsigned("==", lanes, ir.Constant(HALF, -1)), likely=True) as (
+        all_of,
+        some,
+    ):
+        with all_of:
+            builder.store(value, place).align = 4
+        with some:
+            before = builder.load(place)
+            before.align = 4
+            kept = builder.select(builder.bitcast(lanes, BITS), value, before)
+            builder.store(kept, place).align = 4
+
+
 class Lanes:
     """Builds the code of one micro-operation: the builder, its sources, predicates and numbers. ``layout``:
     the fields of its kind; it can read no others."""
@@ -121,8 +141,7 @@ class Lanes:
         return self.builder.bitcast(bits, HALF)
 
     def store_row(self, at: Any, value: Any, lanes: Any) -> None:
-        kept = self.builder.select(self.builder.bitcast(lanes, BITS), value, self.load(at))
-        self.builder.store(kept, self.builder.inttoptr(at, V32.as_pointer())).align = 4
+        store_lanes(self.builder, at, value, lanes)
 
     def store_mask(self, name: str, value: Any, lanes: Any) -> None:
         at = self.builder.add(self.field(name), ir.Constant(WORD, memory_layout.PREDICATES))
