@@ -3,6 +3,7 @@ shape and place of the first matrix, barriers in shared memory, and bulk copies 
 
 A product is timed as its authors do: the clock is read before the issue, after the group is closed, and after
 it is waited for. ``wait`` is from the second reading to the third, ``whole`` from the first to the third.
+A loop of groups that leaves so many of them on their way (``wait0``, ``wait1``) is timed as a whole.
 Barriers and copies are timed from one reading to the next, less what two readings with nothing between take.
 """
 
@@ -19,7 +20,8 @@ from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 
-_PRODUCT: Final = re.compile(r"wgmma\.m64n(\d+)k16\.(ss|rs)")
+_PRODUCT: Final = re.compile(r"wgmma\.m64n(\d+)k16\.(?:(bf16)\.)?(ss|rs)")
+_LEFT: Final = re.compile(r"wait(\d)")
 _COPY: Final = re.compile(r"cp\.async\.bulk\.(\d+)")
 _WAIT: Final = "wait_{0}: mbarrier.try_wait.parity.shared.b64 %p1, [%bar{0}], 0; @!%p1 bra wait_{0};"
 _ARRIVE: Final = "mbarrier.arrive.shared.b64 %w5, [%bar{0}];"
@@ -31,6 +33,8 @@ _BARRIERS: Final = {
 }
 """What is done before the first reading of the clock, and what between the readings."""
 _ROUNDS: Final = 16
+_TURNS: Final = 256
+"""Of a loop of groups: the authors have thousands, so that begin and end count for nothing."""
 _EMPTY: Final = ("", "")
 
 
@@ -39,11 +43,36 @@ def is_asynchronous_unit(form: str) -> bool:
     return form in _BARRIERS or bool(_PRODUCT.fullmatch(form) or _COPY.fullmatch(form))
 
 
-def products_source(n: int, place: str, each: int) -> str:
-    """The kernel ``timed``: rounds of ``each`` products m64nNk16 of halves in one group, and its wait."""
+def products_source(form: str, each: int, left: int | None = None) -> str:
+    """The kernel ``timed``: rounds of ``each`` products m64nNk16 in one group, and its wait; or (``left``) a
+    loop of such groups, of which so many may be on their way."""
+    product = _PRODUCT.fullmatch(form)
+    assert product is not None, form
+    n, kind, place = int(product[1]), product[2] or "f16", product[3]
     sums = "{" + ", ".join(f"%d{k}" for k in range(n // 2)) + "}"
     first, turned = ("{%a0, %a1, %a2, %a3}", "0") if place == "rs" else ("%w3", "0, 0")
-    one = f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {sums}, {first}, %w3, 1, 1, 1, {turned};"
+    one = (
+        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{kind}.{kind} {sums}, {first}, %w3, 1, 1, 1, {turned};"
+    )
+    if left is None:
+        loop = (
+            "NEXT: bar.sync 0; mov.u64 %w0, %clock64;",
+            "wgmma.fence.sync.aligned;",
+            *[one] * each,
+            "wgmma.commit_group.sync.aligned; mov.u64 %w1, %clock64;",
+            "wgmma.wait_group.sync.aligned 0; mov.u64 %w2, %clock64;",
+            "sub.u64 %w4, %w2, %w1; add.u64 %w6, %w6, %w4; sub.u64 %w4, %w2, %w0; add.u64 %w7, %w7, %w4;",
+            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {_ROUNDS}; @%p0 bra NEXT;",
+        )
+    else:
+        loop = (
+            "wgmma.fence.sync.aligned; bar.sync 0; mov.u64 %w0, %clock64;",
+            "NEXT:",
+            *[one] * each,
+            f"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {left};",
+            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {_TURNS}; @%p0 bra NEXT;",
+            "wgmma.wait_group.sync.aligned 0; mov.u64 %w2, %clock64; sub.u64 %w6, %w2, %w0;",
+        )
     return "\n".join(
         (
             ".version 8.7\n.target sm_90a\n.address_size 64",
@@ -53,13 +82,7 @@ def products_source(n: int, place: str, each: int) -> str:
             *(f"mov.u32 %a{k}, 0;" for k in range(4)),
             "mov.u32 %r0, cells; shr.u32 %r0, %r0, 4; cvt.u64.u32 %w3, %r0; mov.u32 %r1, 0;",
             "or.b64 %w3, %w3, 0x0000004000080000; mov.u64 %w6, 0; mov.u64 %w7, 0;",  # no swizzle; rows of 8
-            "NEXT: bar.sync 0; mov.u64 %w0, %clock64;",
-            "wgmma.fence.sync.aligned;",
-            *[one] * each,
-            "wgmma.commit_group.sync.aligned; mov.u64 %w1, %clock64;",
-            "wgmma.wait_group.sync.aligned 0; mov.u64 %w2, %clock64;",
-            "sub.u64 %w4, %w2, %w1; add.u64 %w6, %w6, %w4; sub.u64 %w4, %w2, %w0; add.u64 %w7, %w7, %w4;",
-            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {_ROUNDS}; @%p0 bra NEXT;",
+            *loop,
             *(f"add.f32 %d0, %d0, %d{k};" for k in range(1, n // 2)),
             "ld.param.u64 %w8, [out]; st.global.u64 [%w8], %w6; st.global.u64 [%w8+8], %w7;",
             "st.global.f32 [%w8+16], %d0; ret; }",
@@ -105,11 +128,13 @@ def _run(
     return out
 
 
-def simulated(form: str, each: int, loop: str, gpu: Gpu) -> float:
-    """Cycles of a form: of a round of ``each`` products (``loop``: ``wait`` or ``whole``), or of a sequence.
-    A copy finds its bytes in L2."""
-    if product := _PRODUCT.fullmatch(form):
-        out = _run(products_source(int(product[1]), product[2], each), 128, gpu, form)
+def simulated(form: str, warps: int, each: int, loop: str, gpu: Gpu) -> float:
+    """Cycles of a form: of a round of ``each`` products (``loop``: ``wait`` or ``whole``), of a turn of a loop
+    of them (``wait1``), or of a sequence. A copy finds its bytes in L2."""
+    if _PRODUCT.fullmatch(form):
+        if left := _LEFT.fullmatch(loop):
+            return float(_run(products_source(form, each, int(left[1])), 32 * warps, gpu, form)[0]) / _TURNS
+        out = _run(products_source(form, each), 32 * warps, gpu, form)
         return float(out[("wait", "whole").index(loop)]) / _ROUNDS
     copy = _COPY.fullmatch(form)
     what = (_copy(int(copy[1]), 0), _copy(int(copy[1]), 1)) if copy else _BARRIERS[form]
