@@ -5,7 +5,7 @@ A product is timed as its authors do: the clock is read before the issue, after 
 it is waited for. ``wait`` is from the second reading to the third, ``whole`` from the first to the third.
 A loop of groups that leaves so many of them on their way (``wait0``, ``wait1``) is timed as a whole.
 Barriers and copies are timed from one reading to the next, less what two readings with nothing between take.
-A row of copies, each waited for before the next (``l2`` or ``dram``, by where the bytes are), is timed by copy.
+A row of copies, each waited for before the next, is timed by copy (``l2`` or ``dram``: where the bytes are).
 """
 
 from __future__ import annotations
