@@ -212,6 +212,7 @@ class Machine:
     network_cycles: int  # from one of them to another
     bulk_extra_cycles: int  # what a bulk copy takes beyond a load
     bulk_line_ticks: int  # what the copy engine takes for a line
+    bulk_sector_ticks: int  # what a sector of a bulk copy takes of the SM's port
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -581,6 +582,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             to_ticks(gpu.number("copy_engine.line_interval_cycles"))
             if gpu.has("copy_engine.line_interval_cycles")
             else 0
+        ),
+        bulk_sector_ticks=sector_ticks(
+            gpu.number(
+                key if gpu.has(key := "copy_engine.port_bytes_per_cycle") else "l2.sm_port_bytes_per_cycle"
+            )
         ),
         group_tail_cycles=(
             _of_group(gpu, "register_tail_cycles", 0),

@@ -519,6 +519,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
+        "bulk_sector_ticks": machine.bulk_sector_ticks,
         "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,

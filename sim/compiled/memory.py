@@ -593,7 +593,7 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
 def send_part(st: State, i: int, index: int) -> None:
     """A part of a bulk copy takes the port once the copy engine has asked for all of it."""
     sm, access = sm_at(st, i), access_at(st, index)
-    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.port_ticks
+    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.bulk_sector_ticks
     leave_port(st, i, index)
 
 

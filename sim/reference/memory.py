@@ -305,7 +305,7 @@ class LevelOne:
         m, now = self.machine, self.clock.now
         self.bulk_free_ticks = max(now << TICK_BITS, self.bulk_free_ticks) + part.lines * m.bulk_line_ticks
         begin = max(self.bulk_free_ticks, self.port_free_ticks)
-        self.port_free_ticks = begin + len(part.sectors) * m.port_sector_ticks
+        self.port_free_ticks = begin + len(part.sectors) * m.bulk_sector_ticks
 
         def reach_l2() -> None:
             lanes_per_word = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
