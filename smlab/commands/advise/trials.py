@@ -6,7 +6,14 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
-from smlab.commands.advise.kernel_advice import COMBINED, SHAPE_KINDS, KernelAdvice, SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import (
+    COMBINED,
+    SHAPE_KINDS,
+    SLOWEST,
+    KernelAdvice,
+    SimulatedVersion,
+    Trials,
+)
 from smlab.commands.advise.source_versions import SourceChange, SourceVersions
 from smlab.commands.advise.trying import (
     Trial,
@@ -28,6 +35,8 @@ def try_changes(
     of the ``source`` in turn, and at last the best of both."""
     if budget_s <= 0:
         return Trials()
+    most = int(SLOWEST * base.run.cycles)  # a loop may not end where its numbers are wrong
+    base = dataclasses.replace(base, how={**base.how, "max_cycles": most})
     budget, versions = TrialBudget(budget_s, since_s, base.cpu_s), None
     if source is not None:
         try:
