@@ -72,7 +72,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "registers": ("register-reuse", "more-registers", "fewer-registers"),
     "vector-loads": ("memory-transaction-reduction", "vector-loads"),
     "hoist": ("hoisted", "restricted-pointers", "register-sum"),
-    "divergence": ("divergence",),
+    "divergence": ("divergence", "lanes-along-rows"),
     "read-only": ("memory-transaction-reduction", "constant-table", "restricted-pointers"),
     "shuffles": ("warp-balance", "fewer-barriers"),
     "less-shared": ("less-shared", "block-increase"),

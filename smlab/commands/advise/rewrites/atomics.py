@@ -214,9 +214,7 @@ def _copied(parsed: ParsedKernel, tables: Mapping[str, _SharedTable], copies: in
         edits.append(TextEdit(first.start_byte, last.end_byte, f"{copies * table.words}"))
     names = ", ".join(tables)
     whose = "the lanes of a warp" if lanes else f"{copies} warps"
-    return SourceRewrite(
-        "own-counters", f"{copies} copies of {names}, one for each of {whose}", tuple(edits)
-    )
+    return SourceRewrite("own-counters", f"{copies} copies of {names}, one for each of {whose}", tuple(edits))
 
 
 def _root(node: Any) -> Any:

@@ -54,7 +54,6 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "loads-ahead": ("code-reordering",),
     "less-shared": ("block-increase",),
     "more-work": (),
-    "neighbours": ("divergence",),
     "register-sum": (),
     "single-precision": ("fp64-constants", "fp64-precision", "conversions"),
     "split-sums": (),

@@ -165,11 +165,8 @@ def _read_and_written(
                 return
             targets.setdefault(parsed.of(n), []).append(n)
     written = [name for name in targets if _shared_of(parsed, name) is not None]
-    for n in walk(loop.child_by_field_name("body")):
-        if n.type == "identifier" and parsed.of(n) in written and n not in targets[parsed.of(n)]:
-            if n.start_byte > at:
-                return
-    if not written:
+    late = [n for n in walk(loop.child_by_field_name("body")) if n.type == "identifier" and n.start_byte > at]
+    if not written or any(parsed.of(n) in written and n not in targets[parsed.of(n)] for n in late):
         return
     edits: list[TextEdit] = []
     for name in written:

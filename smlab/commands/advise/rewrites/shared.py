@@ -129,8 +129,8 @@ def narrower_shared(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
             if declared is None or "__shared__" not in parsed.of(node):
                 continue
             shared = re.findall(r"(\w+)\s*((?:\[[^]]+\])+)", parsed.of(node))
-            sizes = [whole_number(s, parsed.macros) for _, of in shared for s in re.findall(r"\[([^]]+)\]", of)]
-            words = math.prod(size or 0 for size in sizes)
+            axes = [axis for _, of in shared for axis in re.findall(r"\[([^]]+)\]", of)]
+            words = math.prod(whole_number(axis, parsed.macros) or 0 for axis in axes)
             if parsed.of(declared) in NARROWED and len(shared) == 1 and words * 4 >= LEAST_NARROWED:
                 names.append(shared[0][0])
                 edits.append(TextEdit(declared.start_byte, declared.end_byte, kind))

@@ -183,7 +183,8 @@ def sums_in_registers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         if kept:
             before = "".join(f" auto {name} = {text};" for name, text in kept)
             behind = "".join(f" {text} = {name};" for name, text in kept)
-            edits += [TextEdit(begin, begin, f"{{{before}\n"), TextEdit(loop.end_byte, loop.end_byte, f"{behind} }}")]
+            edits.append(TextEdit(begin, begin, f"{{{before}\n"))
+            edits.append(TextEdit(loop.end_byte, loop.end_byte, f"{behind} }}"))
             names_of = ", ".join(text for _, text in kept)
             told = f"{names_of} in a register while the loop at line {parsed.line(loop)} runs"
             yield SourceRewrite("register-sum", told, tuple(edits))

@@ -27,30 +27,29 @@ _THREAD: Final = re.compile(
     r"blockIdx\.x\s*\*\s*blockDim\.x\s*\+\s*threadIdx\.x|threadIdx\.x\s*\+\s*blockIdx\.x\s*\*\s*blockDim\.x"
     r"|blockDim\.x\s*\*\s*blockIdx\.x\s*\+\s*threadIdx\.x|threadIdx\.x\s*\+\s*blockDim\.x\s*\*\s*blockIdx\.x"
 )
-_PARITY: Final = re.compile(r"&\s*1\b|%\s*2\b")
 _PLACES: Final = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 _STRIDE: Final = re.compile(r"gridDim\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*gridDim\.x")
 
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """A launch with another number of blocks along the grid's axes: ``times`` as many along the first, over
+    """A launch with another number of blocks along the grid's first axis: ``times`` as many, over
     ``divided``."""
 
     times: int = 1
-    divided: tuple[int, ...] = (1,)
+    divided: int = 1
 
     def __call__(self, launch: LaunchFile) -> LaunchFile:
-        x, y, z = (many // by for many, by in zip(launch.grid, (*self.divided, 1, 1), strict=False))
-        return dataclasses.replace(launch, grid=(x * self.times, y, z))
+        return dataclasses.replace(
+            launch, grid=(launch.grid[0] * self.times // self.divided, *launch.grid[1:])
+        )
 
 
 def more_work(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Each block does the work of several: what does not hang on the block stands before, the rest in a loop
-    that is unrolled. Where something hangs on odd and even places, each thread does two neighbours along one
-    axis or both: which one is odd the compiler knows."""
+    that is unrolled."""
     statements = [s for s in parsed.body.named_children if s.type != "comment"]
-    first = next((n for n, s in enumerate(statements) if "blockIdx." in parsed.of(s)), None)
+    first = next((n for n, s in enumerate(statements) if "blockIdx.x" in parsed.of(s)), None)
     if first is None:
         return
     rest = statements[first:]
@@ -59,11 +58,6 @@ def more_work(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrit
     inner = any(around(r, kind) is not None for r in returns for kind in ("for_statement", "while_statement"))
     barriers = "__sync" in text or "__shared__" in text
     if inner or (returns and barriers):
-        return
-    where = rest[0].start_byte, rest[-1].end_byte
-    if not barriers and _PARITY.search(text):
-        yield from _neighbours(launch, text, where)
-    if "blockIdx.x" not in text:
         return
     for blocks in BLOCKS:
         if launch.grid[0] % blocks or launch.grid[0] < 2 * blocks:
@@ -76,27 +70,8 @@ def more_work(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrit
             f" {{ {body} {SYNC if barriers else ''} }}"
         )
         told = f"the work of {blocks} blocks for each, {blocks} times fewer blocks"
-        yield SourceRewrite("more-work", told, (TextEdit(*where, new),), Blocks(divided=(blocks,)))
-
-
-def _neighbours(launch: LaunchFile, text: str, where: tuple[int, int]) -> Iterator[SourceRewrite]:
-    """What threads have to themselves, for two neighbours along each of some axes."""
-    for axes in ("xy", "x", "y"):
-        body, loops = re.sub(r"\breturn\s*;", "continue;", text), ""
-        for axis in axes:
-            place = re.compile(_THREAD.pattern.replace(r"\.x", rf"\.{axis}"))
-            left = re.compile(rf"\b(?:blockIdx|threadIdx)\.{axis}\b")
-            if launch.grid["xy".index(axis)] % 2 or not place.search(body) or left.search(place.sub("", body)):
-                break
-            name = f"smlab_{axis}"
-            body = place.sub(lambda found, n=name: f"(2 * ({found[0]}) + {n})", body)  # type: ignore[misc]
-            loops += f'_Pragma("unroll") for (int {name} = 0; {name} < 2; {name}++) '
-        else:
-            told = f"two neighbours a thread along {' and '.join(axes)}, as many fewer blocks"
-            divided = tuple(2 if axis in axes else 1 for axis in "xy")
-            yield SourceRewrite(
-                "neighbours", told, (TextEdit(*where, f"{loops}{{ {body} }}"),), Blocks(divided=divided)
-            )
+        edit = TextEdit(rest[0].start_byte, rest[-1].end_byte, new)
+        yield SourceRewrite("more-work", told, (edit,), Blocks(divided=blocks))
 
 
 def turned_axes(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
