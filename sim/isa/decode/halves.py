@@ -51,14 +51,13 @@ _ONE, _MINUS_ZERO, _HIGH_SIGN, _LOW_SIGN = 0x3F803F80, 0x80008000, 0x80000000, 0
 def _halves(o: Operands, name: str, bfloat16: bool) -> dict[str, int]:
     """A source of two halves, or one half for both (said in ``half_flags``); an immediate is printed as two
     numbers, the high half first."""
-    text = o.text().replace(".reuse", "")
+    text = o.text().replace(".reuse", "").replace("] [", "][")  # listings part a constant whose half is taken
     if _NUMBER.match(text):
         bits = bfloat16_bits if bfloat16 else half_bits
         word = bits(text) << 16 | bits(o.text())
         return Source(o.rows.place(word), False).fields(name)
     if text.endswith(".F32") and text.startswith("c["):  # a single, as halves
-        constant = text.removesuffix(".F32").replace("] [", "][")
-        single = source(constant, "sign", False, single_bits, o.rows)
+        single = source(text.removesuffix(".F32"), "sign", False, single_bits, o.rows)
         half = bits16(f32(o.rows.words[single.at]))
         return Source(o.rows.place(half << 16 | half), False).fields(name)
     place, which, flip = "abc".index(name), 0, 0
