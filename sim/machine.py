@@ -436,14 +436,8 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
     if not gpu.has("l2.slice_bytes") or gpu.integer("l2.slice_bytes") == 0:
         return SliceTiming()
     region, part = gpu.integer("l2.slice_region_bytes"), gpu.integer("l2.slice_part_bytes")
-    count = gpu.integer("l2.bytes") // gpu.integer("l2.slice_bytes")
-    if count < 1 or (count % 2 and count > 1):
-        raise SmlabError.at(
-            gpu.name,
-            "l2.bytes over l2.slice_bytes: a region lies in two slices",
-            count,
-            "an even number, or 1",
-        )
+    # In pairs, since a region lies in two of them; of an L2 smaller than two slices one.
+    count = max(1, gpu.integer("l2.bytes") // gpu.integer("l2.slice_bytes") // 2 * 2)
     for key, size, least in (("part", part, line_bytes), ("region", region, 2 * part)):
         if size < least or size.bit_count() != 1:
             expected = f"a power of two, at least {least}"
