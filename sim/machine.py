@@ -120,27 +120,27 @@ class GlobalAtomicTiming:
 class SliceTiming:
     """The slices of L2 (`sim/SEMANTICS.md`, 7.3), each a server of its own; one where ``count`` is 0.
 
-    A region of ``region_sectors`` lies in two of them, ``part_sectors`` in one and as many in the other, in
-    turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
+    A region of 2^``region_bits`` lines lies in two of them, 2^``part_bits`` in one and as many in the other,
+    in turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
     ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
     ``sms`` are simulated: what they ask of a slice, the others ask as well.
     """
 
     count: int = 0
-    part_sectors: int = 8
-    region_sectors: int = 32
+    part_bits: int = 1
+    region_bits: int = 3
     sector_ticks: int = 0
     atomic_sector_ticks: int = 0
     atomic_line_ticks: int = 0
     sms: int = 1
     all_sms: int = 1
 
-    def slice_of(self, sector: int) -> int:
-        """The slice that a sector lies in. Regions are spread by Knuth's multiplicative hash, which puts
+    def slice_of(self, line: int) -> int:
+        """The slice that a line lies in. Regions are spread by Knuth's multiplicative hash, which puts
         neighbours, and those a power of two apart, far from each other."""
-        scattered = (sector // self.region_sectors * SLICE_SPREAD) & 0xFFFFFFFF
+        scattered = (line >> self.region_bits) * SLICE_SPREAD & 0xFFFFFFFF
         pair = scattered * max(1, self.count // 2) >> 32
-        part = sector // self.part_sectors ^ scattered >> 15
+        part = line >> self.part_bits ^ scattered >> 15
         return 2 * pair + (part & 1) if self.count > 1 else 0
 
     def occupied(self, ticks: int) -> int:
@@ -432,27 +432,21 @@ def _cache(gpu: Gpu, level: str, line_bytes: int) -> CacheShape:
     return CacheShape(sets, ways)
 
 
-def _slices(gpu: Gpu, sector_bytes: int) -> SliceTiming:
+def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
     """Of a description without them: none, so that L2 is one server."""
     if not gpu.has("l2.slice_bytes") or gpu.integer("l2.slice_bytes") == 0:
         return SliceTiming()
     region, part = gpu.integer("l2.slice_region_bytes"), gpu.integer("l2.slice_part_bytes")
-    count = gpu.integer("l2.bytes") // gpu.integer("l2.slice_bytes")
-    if count < 1 or (count % 2 and count > 1):
-        raise SmlabError.at(
-            gpu.name,
-            "l2.bytes over l2.slice_bytes: a region lies in two slices",
-            count,
-            "an even number, or 1",
-        )
-    if part % sector_bytes or region % (2 * part):
-        raise SmlabError.at(
-            gpu.name, "l2.slice_region_bytes: not whole pairs of parts of whole sectors", f"{region}, {part}"
-        )
+    # In pairs, since a region lies in two of them; of an L2 smaller than two slices one.
+    count = max(1, gpu.integer("l2.bytes") // gpu.integer("l2.slice_bytes") // 2 * 2)
+    for key, size, least in (("part", part, line_bytes), ("region", region, 2 * part)):
+        if size < least or size.bit_count() != 1:
+            expected = f"a power of two, at least {least}"
+            raise SmlabError.at(gpu.name, f"l2.slice_{key}_bytes: no such {key} of lines", size, expected)
     return SliceTiming(
         count=count,
-        part_sectors=part // sector_bytes,
-        region_sectors=region // sector_bytes,
+        part_bits=(part // line_bytes).bit_length() - 1,
+        region_bits=(region // line_bytes).bit_length() - 1,
         sector_ticks=to_ticks(gpu.number("l2.slice_sector_cycles")),
         atomic_sector_ticks=to_ticks(gpu.number("l2.slice_atomic_sector_cycles")),
         atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
@@ -524,7 +518,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
     read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
-    slices = _slices(gpu, sector_bytes)
+    slices = _slices(gpu, line_bytes)
 
     return Machine(
         name=gpu.name,

@@ -537,9 +537,10 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
     atomic, first = slices.atomic_sector_ticks, slices.atomic_sector_ticks + slices.atomic_line_ticks
     return {
         "slices": slices.count,
-        "slice_pairs": max(1, slices.count // 2),
-        "part_sectors": slices.part_sectors,
-        "region_sectors": slices.region_sectors,
+        "slice_pairs": slices.count // 2,
+        "slice_both": int(slices.count > 1),
+        "slice_part_bits": slices.part_bits,
+        "slice_region_bits": slices.region_bits,
         "slice_ticks": slices.sector_ticks,
         "slice_occupied": slices.occupied(slices.sector_ticks),
         "slice_atomic_ticks": atomic,

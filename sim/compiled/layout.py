@@ -124,7 +124,7 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
-    " slices slice_pairs part_sectors region_sectors slice_ticks slice_occupied"
+    " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"
     " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
     " spare_accesses bulk_line_ticks bulk_sector_ticks bank_row_bytes cluster_blocks group_sms"
     " network network_sector_ticks"

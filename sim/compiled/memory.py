@@ -686,7 +686,8 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
-    before, served = -1, 0
+    slice_line, served = -1, 0
+    own = slice_at(st, 0)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
@@ -705,12 +706,20 @@ def serve_l2(st: State, index: int) -> Word:
         if st.slices != 0:
             if store != REDUCE:
                 ticks, occupied = st.slice_ticks, st.slice_occupied
-            elif tag != before:
+            elif tag != slice_line:
                 ticks, occupied = st.slice_line_ticks, st.slice_line_occupied
             else:
                 ticks, occupied = st.slice_atomic_ticks, st.slice_atomic_occupied
-            before = tag
-            served = max(served, _serve_slice(st, sector, access.when << TICK_BITS, ticks, occupied))
+            if tag != slice_line:
+                slice_line, own = tag, slice_of(st, tag)
+            arrival, saved = access.when << TICK_BITS, 0
+            if st.shares_dram != 0:
+                saved = max(common.slice_deepest, own.free - arrival)
+                common.slice_deepest = saved
+            begin = max(arrival - saved, own.free)
+            own.free = begin + occupied
+            own.busy += occupied
+            served = max(served, max(arrival, begin) + ticks)
         if at == 0:
             at = _new_l2_line(st, tag)
         ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks, served))
@@ -777,22 +786,12 @@ def arrived_from_memory(st: State, i: int) -> None:
         sm.horizon = min(sm.horizon, common_at(st, 0).served_end + st.window)
 
 
-@helper
-def _serve_slice(st: State, sector: int, arrival: int, ticks: int, occupied: int) -> Word:
-    """When the slice of L2 that a sector lies in has served it."""
-    common, at = common_at(st, 0), 0
-    if st.slices > 1:
-        scattered = (sector // st.region_sectors * SLICE_SPREAD) & 0xFFFFFFFF
-        part = sector // st.part_sectors ^ scattered >> 15
-        at = 2 * (scattered * st.slice_pairs >> 32) + (part & 1)
-    one, saved = slice_at(st, at), 0
-    if st.shares_dram != 0:
-        common.slice_deepest = max(common.slice_deepest, one.free - arrival)
-        saved = common.slice_deepest
-    begin = max(arrival - saved, one.free)
-    one.free = begin + occupied
-    one.busy += occupied
-    return max(arrival, begin) + ticks
+@inlined
+def slice_of(st: State, line: int) -> Word:
+    """The slice of L2 that a line lies in, of one or several."""
+    scattered = (line >> st.slice_region_bits) * SLICE_SPREAD & 0xFFFFFFFF
+    part = line >> st.slice_part_bits ^ scattered >> 15
+    return slice_at(st, 2 * (scattered * st.slice_pairs >> 32) + (part & st.slice_both))
 
 
 @helper

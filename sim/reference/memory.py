@@ -185,7 +185,7 @@ class MemorySystem:
             return 0
         ticks = timing.atomic_sector_ticks if atomic else timing.sector_ticks
         ticks += timing.atomic_line_ticks if atomic and begins_line else 0
-        occupied, at = timing.occupied(ticks), timing.slice_of(sector)
+        occupied, at = timing.occupied(ticks), timing.slice_of(sector // self.machine.sectors_per_line)
         self.slice_deepest_ticks = max(self.slice_deepest_ticks, self.slice_free_ticks[at] - arrival)
         saved = self.slice_deepest_ticks if self.machine.shares_dram else 0
         self.slice_free_ticks[at] = max(arrival - saved, self.slice_free_ticks[at]) + occupied

@@ -87,8 +87,8 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         shares_dram=draw(st.booleans()),
         l2_slices=SliceTiming(
             count=draw(st.sampled_from([0, 1, 2, 6])),
-            part_sectors=draw(st.integers(1, 9)),
-            region_sectors=draw(st.integers(1, 40)),
+            part_bits=draw(st.integers(0, 3)),
+            region_bits=draw(st.integers(1, 5)),
             sector_ticks=draw(ticks),
             atomic_sector_ticks=draw(ticks),
             atomic_line_ticks=draw(ticks),

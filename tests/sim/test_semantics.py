@@ -229,10 +229,15 @@ def test_a_slice_of_l2_serves_the_lines_that_lie_in_it_one_after_the_other(gpu: 
 
 def test_slices_share_out_what_lies_in_a_row_and_what_lies_far_apart() -> None:
     slices = SliceTiming(count=36)
-    for stride in (1, 32, 512, 1 << 15):
+    for stride in (1, 8, 128, 1 << 13):
         found = np.bincount([slices.slice_of(n * stride) for n in range(1 << 14)], minlength=36)
         assert found.max() < 1.25 * found.mean()
         assert found.min() > 0.75 * found.mean()
+
+
+@pytest.mark.parametrize(("size", "count"), [(6 << 20, 64), (5 * 98304, 4), (98304, 1), (4096, 1)])
+def test_slices_are_as_many_as_there_is_room_for_in_pairs(gpu: Gpu, size: int, count: int) -> None:
+    assert machine_from(gpu.with_values({"l2.bytes": size}, source="test")).l2_slices.count == count
 
 
 def test_the_sms_that_are_not_simulated_use_the_slices_as_well(gpu: Gpu, engine: str) -> None:

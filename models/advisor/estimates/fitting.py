@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.changes.matching import Context
@@ -116,7 +117,7 @@ class ReplayFit:
         context, costs = self.context, self.costs
         if not self.time or not self.sectors:
             return
-        heavier = {"l2": context.gpu.number("l2.atomic_sector_factor")}
+        heavier = {"l2": _atomic_weight(context.gpu)}
         for name in BEYOND:
             part = {
                 i: w * (heavier.get(name, 1.0) if i in self.atomics else 1.0) for i, w in self.sectors.items()
@@ -212,3 +213,11 @@ class ReplayFit:
         self._words(done, unmet > 0 and bool(queued[list(self.atomics)].any()))
         self._traffic()
         costs.tail = np.where(movable & ~lost, np.clip(costs.tail + DAMPING * move, least, most), costs.tail)
+
+
+def _atomic_weight(gpu: Gpu) -> float:
+    """What a sector of atomics takes of L2, or of its slice, over a sector read; a line has four."""
+    if not gpu.has("l2.slice_bytes") or not gpu.number("l2.slice_bytes"):
+        return gpu.number("l2.atomic_sector_factor")
+    each = gpu.number("l2.slice_atomic_sector_cycles") + gpu.number("l2.slice_atomic_line_cycles") / 4
+    return each / gpu.number("l2.slice_sector_cycles")
