@@ -142,9 +142,7 @@ def request(st: State, i: int, w: int) -> Word:
             sector_at(st, first + count).value = sector
             sector_at(st, first + count).queue = 0
             count += 1
-        sector_at(st, first + count - 1).queue = max(
-            sector_at(st, first + count - 1).queue, same
-        )
+        sector_at(st, first + count - 1).queue = max(sector_at(st, first + count - 1).queue, same)
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
     return index

@@ -9,7 +9,6 @@ from smlab.sim.reference import Record
 from smlab.sim.traces.compare import first_difference
 from smlab.validation.laws.strategies import for_each_drawn, lowered_kernels
 
-
 SIZES = ((1, 64), (40, 16), (300, 500))
 """Rows and accesses that the tables begin with."""
 
