@@ -58,7 +58,8 @@ MEASURE = r"""
     if (c.length < 4 || c[3] > 0.99) return c.slice(0, 3); } return [255, 255, 255]; };
   const faint = new Set();
   for (const e of document.querySelectorAll('body *'))
-    if (e.checkVisibility() && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) {
+    if (e.checkVisibility({ opacityProperty: true })
+        && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) {
       const style = getComputedStyle(e), drawn = e instanceof SVGElement;
       const a = light(parts(drawn ? style.fill : style.color));
       const b = light(ground(drawn ? e.ownerSVGElement : e));

@@ -52,12 +52,7 @@ _EXPECTED = {
     "model_type": "a table",
     "string_type": "a text",
 }
-_LIMITS = {
-    "ge": "{} or more",
-    "gt": "more than {}",
-    "le": "{} or less",
-    "lt": "less than {}",
-}
+_LIMITS = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
 """What would be right, by the type of pydantic's error and by the limit that it names."""
 
 _MAX_TOLD = 2000

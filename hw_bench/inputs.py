@@ -147,10 +147,7 @@ def limited_lines(where: str, file: IO[str]) -> Iterator[tuple[int, str]]:
 
 def _long_line(where: str, number: int) -> SmlabError:
     return SmlabError.at(
-        f"{where}: line {number}",
-        "is too long",
-        f"more than {MAX_LINE_BYTES} bytes",
-        "a shorter line",
+        f"{where}: line {number}", "is too long", f"more than {MAX_LINE_BYTES} bytes", "a shorter line"
     )
 
 
@@ -185,10 +182,7 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def load_json(
-    path: Path,
-    expected: str = "a JSON file, plain or .gz",
-    *,
-    repaired: Callable[[str], str] | None = None,
+    path: Path, expected: str = "a JSON file, plain or .gz", *, repaired: Callable[[str], str] | None = None
 ) -> Any:
     """The content of a JSON file, plain or gzip, as `parse_json`; ``repaired`` may change the text before it
     is parsed."""

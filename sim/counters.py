@@ -2,16 +2,16 @@
 
 Per SM, as nvprof gives them (Dong & Pai, Table 1): ``shared_atom`` (fetch-and-op jobs), ``shared_atom_cas``,
 ``active_cycles``, ``active_warps`` (warp-cycles), ``achieved_occupancy``. For the whole GPU, as Nsight
-Compute gives them: executed atomic warp-instructions, their wavefronts (passes over the banks) and thread
-operations; and what a roofline needs: floating-point operations by kind, bytes at each level of memory,
-wavefronts of shared memory, time and launch.
+Compute gives them, there are executed atomic warp-instructions, their wavefronts (passes over the banks) and
+thread operations. There is also what a roofline needs: floating-point operations by kind, bytes at each level
+of memory, wavefronts of shared memory, time and launch.
 
-The *whole GPU* is the SMs that were simulated, and all counts are exact; of a sample of a grid, they are
-scaled to the grid where its `WholeGrid` is given, and the SMs are those of the sample. ``l1tex__t_bytes``
-counts the sectors that global loads and stores asked L1 for, ``lts__t_bytes`` those that reached L2,
-``dram__bytes`` those moved to and from DRAM while the kernel ran, evictions included; what DRAM has still to
-write when the kernel ends does not count, nor do dirty lines that L2 holds then. Half-precision instructions
-work on two numbers a lane and count twice.
+The *whole GPU* is the SMs that were simulated, and all counts are exact. A sample's counts are scaled to the
+grid if its `WholeGrid` is given, and the SMs are those of the sample. ``l1tex__t_bytes`` counts the sectors
+that global loads and stores asked L1 for, ``lts__t_bytes`` those that reached L2. ``dram__bytes`` counts
+those moved to and from DRAM while the kernel ran, evictions included. What DRAM has still to write when the
+kernel ends does not count, nor do dirty lines that L2 holds then. Half-precision instructions work on two
+numbers a lane and count twice.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class WholeGrid:
 
 
 def counter_table(result: SimResult, launch: int = 0, grid: WholeGrid | None = None) -> CounterTable:
-    """The counters of one simulated kernel; of a part of a ``grid``, scaled to it: counts by blocks, what is
-    counted in cycles by the time, and ratios not at all.
+    """The counters of one simulated kernel. Those of a part of a ``grid`` are scaled to it: counts by blocks,
+    what is counted in cycles by the time, and ratios not at all.
 
     ``active_cycles`` are those with a warp resident on the SM; ``achieved_occupancy`` is the mean number of
     resident warps over them, divided by the most that an SM can hold.

@@ -194,7 +194,7 @@ class WarpSource(Protocol):
 
     ``executed`` and ``lanes`` count each instruction's executions by warps and their active lanes.
     ``ordered`` says that what SMs read of each other's writes matters, so that their cycles must not be run
-    out of order; ``serial_reason`` why they must run on one thread, if they must. ``elsewhere`` is what
+    out of order; ``serial_reason`` why they must run on one thread, if they must. ``unsampled`` is what
     blocks of the grid that are not simulated bring to L2, if that is known."""
 
     @property
@@ -209,7 +209,7 @@ class WarpSource(Protocol):
     def serial_reason(self, sms: int, threads: int) -> str | None: ...
 
     @property
-    def elsewhere(self) -> UnsampledFetches | None: ...
+    def unsampled(self) -> UnsampledFetches | None: ...
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource: ...
 

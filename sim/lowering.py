@@ -173,7 +173,7 @@ class LoweredProgram:
         return len(self.operations)
 
     @property
-    def sourced(self) -> bool:
+    def has_instruction_source(self) -> bool:
         """Whether control codes drive the issue, and a source says what comes next."""
         return bool(self.operations) and self.operations[0].control is not None
 

@@ -117,6 +117,42 @@ class GlobalAtomicTiming:
 
 
 @dataclass(frozen=True)
+class SliceTiming:
+    """The slices of L2 (`sim/SEMANTICS.md`, 7.3), each a server of its own; one where ``count`` is 0.
+
+    A region of ``region_sectors`` lies in two of them, ``part_sectors`` in one and as many in the other, in
+    turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
+    ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
+    ``sms`` are simulated: what they ask of a slice, the others ask as well.
+    """
+
+    count: int = 0
+    part_sectors: int = 8
+    region_sectors: int = 32
+    sector_ticks: int = 0
+    atomic_sector_ticks: int = 0
+    atomic_line_ticks: int = 0
+    sms: int = 1
+    all_sms: int = 1
+
+    def slice_of(self, sector: int) -> int:
+        """The slice that a sector lies in. Regions are spread by Knuth's multiplicative hash, which puts
+        neighbours, and those a power of two apart, far from each other."""
+        scattered = (sector // self.region_sectors * SLICE_SPREAD) & 0xFFFFFFFF
+        pair = scattered * max(1, self.count // 2) >> 32
+        part = sector // self.part_sectors ^ scattered >> 15
+        return 2 * pair + (part & 1) if self.count > 1 else 0
+
+    def occupied(self, ticks: int) -> int:
+        """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
+        return -(-ticks * self.all_sms // self.sms)
+
+
+SLICE_SPREAD = 0x9E3779B1
+"""2^32 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
+
+
+@dataclass(frozen=True)
 class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
     comes for each pass beyond those that its width needs; and, of an atomic on global memory, of the port for
@@ -176,6 +212,7 @@ class Machine:
     network_cycles: int  # from one of them to another
     bulk_extra_cycles: int  # what a bulk copy takes beyond a load
     bulk_line_ticks: int  # what the copy engine takes for a line
+    bulk_sector_ticks: int  # what a sector of a bulk copy takes of the SM's port
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -206,6 +243,7 @@ class Machine:
     l2: CacheShape
     l2_sector_ticks: int
     l2_atomic_sector_ticks: int
+    l2_slices: SliceTiming
     global_atomics: GlobalAtomicTiming
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
@@ -250,12 +288,17 @@ class Machine:
         ``l1_latency_cycles``."""
         return max(1, self.l1_latency_cycles - self.front_cycles)
 
+    @property
+    def l2_served_ticks(self) -> int:
+        """From a sector's arrival at an idle L2 to the end of its service: what all share, or its slice."""
+        return max(self.l2_sector_ticks, self.l2_slices.sector_ticks)
+
     @cached_property
     def l2_return_cycles(self) -> int:
         """From a sector's service in L2 to its data at the SM; an unloaded hit takes ``l2_latency_cycles``
         in all."""
         way_down = self.front_cycles + sum(
-            ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_sector_ticks)
+            ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_served_ticks)
         )
         return max(1, self.l2_latency_cycles - way_down)
 
@@ -263,7 +306,7 @@ class Machine:
     def dram_extra_cycles(self) -> int:
         """What a DRAM access adds to an L2 hit; an unloaded miss takes ``dram_latency_cycles`` in all."""
         way_down = self.front_cycles + ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
-        served = ceil_cycles(self.l2_sector_ticks + self.dram_sector_ticks)
+        served = ceil_cycles(max(self.l2_sector_ticks + self.dram_sector_ticks, self.l2_slices.sector_ticks))
         return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
 
     def tail_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
@@ -389,6 +432,33 @@ def _cache(gpu: Gpu, level: str, line_bytes: int) -> CacheShape:
     return CacheShape(sets, ways)
 
 
+def _slices(gpu: Gpu, sector_bytes: int) -> SliceTiming:
+    """Of a description without them: none, so that L2 is one server."""
+    if not gpu.has("l2.slice_bytes") or gpu.integer("l2.slice_bytes") == 0:
+        return SliceTiming()
+    region, part = gpu.integer("l2.slice_region_bytes"), gpu.integer("l2.slice_part_bytes")
+    count = gpu.integer("l2.bytes") // gpu.integer("l2.slice_bytes")
+    if count < 1 or (count % 2 and count > 1):
+        raise SmlabError.at(
+            gpu.name,
+            "l2.bytes over l2.slice_bytes: a region lies in two slices",
+            count,
+            "an even number, or 1",
+        )
+    if part % sector_bytes or region % (2 * part):
+        raise SmlabError.at(
+            gpu.name, "l2.slice_region_bytes: not whole pairs of parts of whole sectors", f"{region}, {part}"
+        )
+    return SliceTiming(
+        count=count,
+        part_sectors=part // sector_bytes,
+        region_sectors=region // sector_bytes,
+        sector_ticks=to_ticks(gpu.number("l2.slice_sector_cycles")),
+        atomic_sector_ticks=to_ticks(gpu.number("l2.slice_atomic_sector_cycles")),
+        atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
+    )
+
+
 def _fetch(gpu: Gpu) -> FetchTiming:
     line_bytes = gpu.integer("icache.line_bytes")
     return FetchTiming(
@@ -454,6 +524,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
     read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
+    slices = _slices(gpu, sector_bytes)
 
     return Machine(
         name=gpu.name,
@@ -511,6 +582,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             to_ticks(gpu.number("copy_engine.line_interval_cycles"))
             if gpu.has("copy_engine.line_interval_cycles")
             else 0
+        ),
+        bulk_sector_ticks=sector_ticks(
+            gpu.number(
+                key if gpu.has(key := "copy_engine.port_bytes_per_cycle") else "l2.sm_port_bytes_per_cycle"
+            )
         ),
         group_tail_cycles=(
             _of_group(gpu, "register_tail_cycles", 0),
@@ -582,7 +658,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
-        l2_atomic_sector_ticks=round(l2_sector_ticks * gpu.number("l2.atomic_sector_factor")),
+        # With slices, these know what an atomic takes.
+        l2_atomic_sector_ticks=round(
+            l2_sector_ticks * (1 if slices.count else gpu.number("l2.atomic_sector_factor"))
+        ),
+        l2_slices=slices,
         global_atomics=GlobalAtomicTiming(
             register_ticks=to_ticks(gpu.number("mio.atomic_register_cycles")),
             byte_ticks=to_ticks(1 / gpu.number("l1.atomic_bytes_per_cycle")),

@@ -15,9 +15,8 @@ from typing import Protocol
 
 
 class Candidate(Protocol):
-    """What a policy may look at: ``age`` counts launches (smaller is older), ``slot`` is the warp's place
-    on the SM, ``issued`` the cycle after its last
-    issue (before the first, the cycle of its launch)."""
+    """What a policy may look at. ``age`` counts launches (smaller is older), and ``slot`` is the warp's place
+    on the SM. ``issued`` is the cycle after its last issue (before the first, the cycle of its launch)."""
 
     age: int
     slot: int

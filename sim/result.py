@@ -187,13 +187,17 @@ class MemoryTruth:
     """Sector counts of the levels that all SMs share.
 
     ``dram_sectors`` were asked of DRAM; ``dram_sectors_left`` of them it had not moved yet when the kernel
-    ended, since stores do not wait for the lines that they evict.
+    ended, since stores do not wait for the lines that they evict. ``l2_slice_ticks`` is what all slices of L2
+    had to do together, ``l2_busiest_slice_ticks`` what one of them had, in ticks of 2^-20 cycles; both 0
+    without slices.
     """
 
     l2_sector_hits: int
     l2_sector_misses: int
     dram_sectors: int
     dram_sectors_left: int
+    l2_slice_ticks: int = 0
+    l2_busiest_slice_ticks: int = 0
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,7 @@ class Launch:
     """What is known of a launch before it runs.
 
     ``warp_instructions`` and ``thread_instructions`` (active lanes) are by instruction class, in the order of
-    `CLASS_NAMES`: every warp runs its program to the end, so the program says how often each is executed.
+    `CLASS_NAMES`. Every warp runs its program to the end, so the program says how often each is executed.
     ``gpu`` is the GPU's title and compute capability.
     """
 
@@ -222,10 +226,10 @@ class Launch:
 class AtomicSummary:
     """The atomic unit over all simulated SMs; averages are over the kernel's ``cycles`` on each of them.
 
-    ``n_mean`` is the time average of n (by area), ``n_busy_mean`` the same over busy time only; ``e_mean``
-    the passes a job (lanes that one bank serialises), ``lanes_mean`` the active lanes a job; ``c_mean`` the
-    time average of the compare-and-swap jobs among n; ``service_cycles`` is busy time per completion (S of
-    the operational laws).
+    ``n_mean`` is the time average of n (by area), and ``n_busy_mean`` the same over busy time only.
+    ``e_mean`` is the mean of passes a job (lanes that one bank serialises), ``lanes_mean`` that of active
+    lanes a job. ``c_mean`` is the time average of the compare-and-swap jobs among n. ``service_cycles`` is
+    busy time per completion (S of the operational laws).
     """
 
     jobs: int

@@ -98,9 +98,9 @@ def service_table(gpu: Gpu, options: ServiceTableOptions) -> xr.DataArray:
         attrs={"gpu": gpu.name, "op": op, "form": form, "kind": "simulated", "units": "cycles"},
     )
     engine = options.engine or DEFAULT_ENGINE
-    together = IN_BULK if engine == "compiled" else 1
-    for begin in range(0, len(n_values), together):
-        end = min(begin + together, len(n_values))
+    batch = IN_BULK if engine == "compiled" else 1
+    for begin in range(0, len(n_values), batch):
+        end = min(begin + batch, len(n_values))
         rows, columns = np.nonzero(np.less_equal.outer(c_values, n_values[begin:end]).T)
         n, c = (np.array(n_values)[begin + rows, None], np.array(c_values)[columns, None])
         cycles = _cycles(machine, op, form, engine, n, np.array([e_values]), c)

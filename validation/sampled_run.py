@@ -94,7 +94,8 @@ class Executed:
         told = {
             "issue": result.warp_instructions / (time * sms * machine.schedulers),
             "port": sectors * machine.port_sector_ticks / TICKS_PER_CYCLE / (time * sms),
-            "l2": l2 * machine.l2_sector_ticks / TICKS_PER_CYCLE / time,
+            # A slice may be full while the way to L2 is not.
+            "l2": max(l2 * machine.l2_sector_ticks, memory.l2_busiest_slice_ticks) / TICKS_PER_CYCLE / time,
             "dram": memory.dram_sectors * machine.dram_sector_ticks / TICKS_PER_CYCLE / time,
         }
         stage = np.array([machine.stage_ticks(cls) for cls in CLASSES.values()])[jobs.op] / TICKS_PER_CYCLE

@@ -23,10 +23,7 @@ _NOT_MORE: Final = (
 )
 """Pairs of keys of which the first must not exceed the second."""
 
-_LESS: Final = (
-    ("l1.latency_cycles", "l2.latency_cycles"),
-    ("l2.latency_cycles", "dram.latency_cycles"),
-)
+_LESS: Final = (("l1.latency_cycles", "l2.latency_cycles"), ("l2.latency_cycles", "dram.latency_cycles"))
 """Pairs of keys of which the first must be below the second."""
 
 _DIVIDES: Final = (

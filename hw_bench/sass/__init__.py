@@ -33,14 +33,7 @@ from smlab.hw_bench.sass.operations import (
     count_issued,
     count_operations,
 )
-from smlab.hw_bench.sass.tools import (
-    Tool,
-    assemble,
-    disassemble,
-    find_nvdisasm,
-    find_ptxas,
-    listing_of,
-)
+from smlab.hw_bench.sass.tools import Tool, assemble, disassemble, find_nvdisasm, find_ptxas, listing_of
 
 __all__ = [
     "BasicBlock",

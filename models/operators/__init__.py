@@ -4,10 +4,4 @@ another."""
 from smlab.models.operators.projection import OperatorProjection, OperatorSwitches, project_operators
 from smlab.models.operators.work import OperatorWork, operator_work
 
-__all__ = [
-    "OperatorProjection",
-    "OperatorSwitches",
-    "OperatorWork",
-    "operator_work",
-    "project_operators",
-]
+__all__ = ["OperatorProjection", "OperatorSwitches", "OperatorWork", "operator_work", "project_operators"]

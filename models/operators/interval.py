@@ -3,10 +3,11 @@ miss.
 
 The bounds (`smlab.models.operators.projection.OperatorProjection.least_s` and ``most_s``) are what caches,
 energy, published bandwidths and a shortfall that may go along allow. They are not symmetric around the
-prediction, and the interval is never narrower. `MARGINS` is by how much, in logarithms, times lay outside
-of them: the quantiles of the errors beyond each bound for a level of `LEVEL`, by kind of operator, over the
-ordered pairs of NeuSight's V100, A100 40 GB and T4, each pair with the same say. How often the interval
-holds for a target that was left out of the fit, `smlab.validation.campaigns.projection.coverage` tells.
+prediction, and the interval is never narrower. `MARGINS` says by how much, in logarithms, times lay outside
+of them. By kind of operator it has the quantiles of the errors beyond each bound, for a level of `LEVEL`.
+They are over the ordered pairs of NeuSight's V100, A100 40 GB and T4, and each pair has the same weight. How
+often the interval holds for a target that was left out of the fit,
+`smlab.validation.campaigns.projection.coverage` tells.
 
 Those three cards' library was in view. Of another architecture its kernels are not known: the margins
 there, and the bound of the tiles, are `ANOTHER_LIBRARY` times as wide.
@@ -56,8 +57,8 @@ def library_factor(target: Gpu) -> float:
 
 
 def both_doubts(card: Floats, carried: Floats, target: Gpu) -> Floats:
-    """The factor by which two doubts may put a time off, each a factor of at least 1, (rows,): what the
-    target's card does, and how much of the source's shortfall goes along.
+    """The factor by which two doubts may put a time off, (rows,). One doubt is what the target's card does.
+    The other is how much of the source's shortfall goes along. Each is a factor of at least 1.
 
     They have nothing to do with each other, so their logarithms add in squares. On an architecture that was
     not in view nobody has seen that, and they add up.

@@ -1,13 +1,13 @@
 """What of an operator's traffic reaches DRAM: which rows are still in a cache when they are read again.
 
 A block reads its row, then reads it again. In between, all resident blocks bring in theirs. The second
-reading hits for sure if all that the resident blocks move in all their passes fits the cache, and misses for
-sure if not even the rows to be read again fit. In between, how much of the other traffic lies between two
-touches is not known; its logarithm is taken as uniform between the two bounds, so that the share of misses is
-``ln(p x) / ln(p)`` for rows that take the share x of the cache, and p passes. Nothing here is fitted.
+reading hits for sure if the cache holds all that the resident blocks move in all their passes. It misses for
+sure if not even the rows to be read again fit. In between it is not known how much of the other traffic lies
+between two touches. Its logarithm is taken as uniform between the two bounds. So the share of misses is
+``ln(p x) / ln(p)``, for rows that take the share x of the cache, and p passes. Nothing here is fitted.
 
-The same holds of an operator that is timed again and again: all that it touches is touched again by the next
-repeat, by when L2 has seen all of it once more, and what a framework puts in between (`REPEATS`).
+The same holds of an operator that is timed again and again. The next repeat touches all of its data again. By
+then L2 has seen all of it once more, and what a framework puts in between (`REPEATS`).
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def reread_misses(work: OperatorWork, gpu: Gpu) -> Misses:
     l2 = miss_share(on_the_gpu, gpu.number("l2.bytes"), work.passes)
     some = (work.again_bytes > 0).astype(np.float64)
     return Misses(
-        some * np.minimum(l1.least, l2.least),
-        some * np.minimum(l1.share, l2.share),
-        some * l2.most,
+        some * np.minimum(l1.least, l2.least), some * np.minimum(l1.share, l2.share), some * l2.most
     )
 
 

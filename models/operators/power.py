@@ -31,9 +31,9 @@ def reference_energy_j() -> float:
 
 @dataclass(frozen=True)
 class PowerCeiling:
-    """FP32 operations a second that a board's power allows, infinite where its description does not tell:
-    at the two ends (``costly`` as the reference's, ``thrifty`` as stated), and at the interval's
-    (``least``, ``most``). ``base`` is the base clock over the boost clock."""
+    """FP32 operations a second that a board's power allows, infinite where its description does not tell. The
+    two ends are ``costly`` (as the reference's) and ``thrifty`` (as stated). The interval goes from ``least``
+    to ``most``. ``base`` is the base clock over the boost clock."""
 
     least: float
     costly: float

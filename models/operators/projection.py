@@ -81,11 +81,7 @@ class OperatorProjection:
 
 
 def project_operators(
-    work: OperatorWork,
-    seconds: Floats,
-    source: Gpu,
-    target: Gpu,
-    switches: OperatorSwitches | None = None,
+    work: OperatorWork, seconds: Floats, source: Gpu, target: Gpu, switches: OperatorSwitches | None = None
 ) -> OperatorProjection:
     """Predict the time of each operator on ``target`` from ``seconds``, measured on ``source``; arrays
     ``(rows,)``.
@@ -149,9 +145,9 @@ BENCHMARKS_OFF: Final = 0.04
 
 @dataclass(frozen=True)
 class _Choice:
-    """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, the
-    bound of the misses and of the waits, and the side: -1 for all that makes an operator fast, 1 for all
-    that makes it slow.
+    """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, and the
+    bound of the misses and of the waits. The side is -1 for all that makes an operator fast, 1 for all that
+    makes it slow.
     """
 
     power: str

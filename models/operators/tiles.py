@@ -1,12 +1,11 @@
-"""What a library runs for a product of matrices: a tile of the result for each block, waves of blocks over
-the SMs, and how fast the tile's inner loop goes on an architecture.
+"""What a library runs for a product of matrices. Each block makes a tile of the result, and the SMs take the
+blocks in waves. How fast the tile's inner loop goes depends on the architecture.
 
-Each tile that a library has was written as a kernel (`smlab.validation.campaigns.projection.tiles`) and
-executed as machine code in the simulator, on a description of each architecture with memory out of the way.
-Stored are its share of the FP32 peak and the cycles that a block takes beside its loop. Nothing there was
-fitted to a measured product. The library is taken to choose the tile, and the number of parts of the sum,
-with the least time. Where the row names its kernel (``volta_sgemm_128x64_tn``) the name tells the tile of
-the source.
+Each tile that a library has was written as a kernel (`smlab.validation.campaigns.projection.tiles`). The
+simulator executed its machine code on a description of each architecture, with memory out of the way. Stored
+are its share of the FP32 peak and the cycles that a block takes beside its loop. Nothing there was fitted to
+a measured product. The library is taken to choose the tile, and the number of parts of the sum, with the
+least time. Where the row names its kernel (``volta_sgemm_128x64_tn``) the name tells the tile of the source.
 """
 
 from __future__ import annotations
@@ -56,16 +55,16 @@ SPLITS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 LEAST_PART: Final = 256
 """Terms of the sum that a part has at least."""
 WHOLE_FROM: Final = (8, 0)
-"""The compute capability from which the library's grids leave the sum whole: so do 1,038 of 1,040 of
-NeuSight's A100 rows, where V100 and T4 split it in three of ten."""
+"""The compute capability from which the library's grids leave the sum whole. 1,038 of 1,040 of NeuSight's
+A100 rows do so. V100 and T4 split it in three of ten."""
 STEP: Final = 8
 """Terms of the sum that a tile's loop takes at once."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One tile: rows and columns of the result, and blocks on an SM; ``share`` of the FP32 peak by
-    architecture, and cycles of an SM beside the loop for a block."""
+    """One tile: rows and columns of the result, and blocks on an SM. By architecture it has the ``share`` of
+    the FP32 peak, and the cycles of an SM beside the loop for a block."""
 
     name: str
     rows: int

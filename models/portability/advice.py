@@ -1,11 +1,11 @@
 """What changing one parameter of a configuration does on the new GPU, and how sure that is.
 
-Of two configurations that differ in one parameter, the change on the new GPU is foreseen from times guessed
-there (the old GPU's own or projected ones) and from what was measured on the new GPU so far.
-What the guess leaves open is the difference of their ratios of new to old times, as `ratio_model` has it: all
-scales of it are kept, so a large foreseen change is surer than a small one, and less sure where a switch is
-turned that was never seen turned. A part of all pairs obeys no scale: a compiler made one of the two another
-kernel. `EVIDENCE` says how large both are for each kind of guess.
+Two configurations differ in one parameter. The change on the new GPU is foreseen from times guessed there
+(the old GPU's own or projected ones), and from what was measured on the new GPU so far. The guess leaves open
+the difference of their ratios of new to old times, as `ratio_model` has it. All scales of it are kept. So a
+large foreseen change is surer than a small one. It is less sure where a switch is turned that was never seen
+turned. A part of all pairs obeys no scale: a compiler made one of the two another kernel. `EVIDENCE` says how
+large both are for each kind of guess.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ EVIDENCE: Final[dict[Evidence, GuessQuality]] = {
     "projected": GuessQuality(0.24, 0.11),
     "compiled": GuessQuality(0.24, 0.11),
 }
-"""Fitted to pairs that differ by 3 % on the new GPU, of two public pairs of searches, ratios drawn for them
-and kernels in closed form; what each says of the others is a study
-(docs/findings/porting.md). Of changes whose code was compiled a single search tells
-(0.15 and 0.03): they are said to be no surer than projected ones."""
+"""Fitted to pairs that differ by 3 % on the new GPU. They are of two public pairs of searches, of ratios
+drawn for them, and of kernels in closed form. What each says of the others is a study
+(docs/findings/porting.md). Of changes whose code was compiled a single search tells (0.15 and 0.03): they are
+said to be no surer than projected ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForeseenChange:
-    """Foreseen changes of the logarithm of the time on the new GPU, (changes,): the middle, and the chance
-    that its sign is the true one, if the two differ at all (by 3 % or more)."""
+    """Foreseen changes of the logarithm of the time on the new GPU, (changes,). Each has its middle, and the
+    chance that its sign is the true one if the two differ at all (by 3 % or more)."""
 
     log_change: Floats
     chance: Floats

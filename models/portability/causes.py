@@ -127,8 +127,8 @@ def causes(
 
     ``log_ratio`` ``(kernels,)`` is the logarithm of the measured ratio, with the half width ``log_error`` of
     its interval of level `LEVEL`; None takes the model's own, and nothing is unexplained. ``target_work`` is
-    what the kernels were counted to do on the target; of those in the mask ``by_code`` it follows from their
-    code and the source's counters, so that other traffic behind L1 and L2 (spills) is that of the code.
+    what the kernels were counted to do on the target. For those in the mask ``by_code`` it follows from their
+    code and the source's counters. Their other traffic behind L1 and L2 (spills) is then that of the code.
 
     Raises:
         SmlabError: unequal numbers of kernels; a launch that is not known or does not fit one of the GPUs.

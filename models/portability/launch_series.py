@@ -1,8 +1,8 @@
 """One configuration launched again and again: its first launches, its steady time, its noise, its drift.
 
-A GPU's clock follows its temperature and its power limit, so a series is rarely stationary: in public
-searches the first launch takes 2 to 12 % more than the rest, and on a card held by its power limit a quarter
-of the configurations changes its time by a step of several per cent within 32 launches. A mean over such a
+A GPU's clock follows its temperature and its power limit, so a series is rarely stationary. In public
+searches the first launch takes 2 to 12 % more than the rest. On a card held by its power limit, a quarter of
+the configurations change their time by a step of several per cent within 32 launches. A mean over such a
 series describes no state of the card, and its standard error (which takes launches for independent) does not
 hold the next launches' mean.
 
@@ -53,10 +53,10 @@ class LaunchSeries:
     """What series of launches tell, a row a configuration; all arrays of shape ``(configurations,)``.
 
     ``initial_s`` is the time of the first launch, ``steady_s`` the median of the others. ``noise`` is the
-    relative standard deviation of a launch, from differences of successive ones, so that a drift does not
-    count as noise; ``error`` the relative standard error of ``steady_s`` where nothing drifts. ``step`` is
-    the most significant relative step within the steady launches (later over earlier, less 1), ``step_at``
-    the launch where it begins, ``drifting`` whether it is one.
+    relative standard deviation of a launch. It is taken from differences of successive ones, so that a drift
+    does not count as noise. ``error`` is the relative standard error of ``steady_s`` where nothing drifts.
+    ``step`` is the most significant relative step within the steady launches (later over earlier, less 1),
+    ``step_at`` the launch where it begins, ``drifting`` whether it is one.
     """
 
     initial_s: Floats

@@ -6,7 +6,7 @@ platforms, and 0 if it fails on any of them,
     PP(a, p, H) = |H| / sum over i in H of 1 / e_i(a, p).
 
 One number hides much (Sewall et al., 2020): applications with equal PP may be even or brilliant here and poor
-there. So `portability` gives minimum, mean and all efficiencies beside it, and `cascade` what their cascade
+there. So `portability` gives minimum, mean and all efficiencies beside it. `cascade` gives what their cascade
 plot shows: platforms in the order of falling efficiency, and PP over the best one, two, ... of them.
 """
 

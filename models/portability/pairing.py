@@ -1,12 +1,12 @@
 """Kernels that have another name on another GPU: libraries name theirs by generation, and choose other
 tiles.
 
-Two traces of one application run the same kernels in the same order. Of the kernels that have no partner by
-name and launch, those are paired that look alike and keep this order: the alignment of both sequences with
+Two traces of one application run the same kernels in the same order. Kernels without a partner by name and
+launch are paired if they look alike and keep this order. The pairs are the alignment of both sequences with
 the most evidence (Needleman and Wunsch). Evidence is the name without its generation, the name without its
-numbers, being a product of matrices, an equal grid and block, an equal number of launches, and equal work: as
-many results of a product, which are its tile's times its blocks. Two that have none of the first three in
-common are never paired.
+numbers, and being a product of matrices. It is also an equal grid and block, an equal number of launches, and
+equal work: as many results of a product (its tile's times its blocks). Two that have none of the first three
+in common are never paired.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What a few measured ratios of new to old times tell of all the others.
 
-The logarithm of the ratio is taken for a sum of parts, each a Gaussian process (Rasmussen and Williams 2006,
-chapters 2 and 5) over the configurations: a factor that all share, an effect of each switch (a parameter of
-two values), smooth effects of sizes, what a combination of all parameters does (near combinations are alike),
-and each configuration's own. How large each part is differs from one pair of GPUs to the next, and a handful
-of ratios cannot tell it surely. So nothing is fitted: all `SCALES` are kept, each weighed by how likely it
-makes the ratios seen (its marginal likelihood). A part of which nothing was seen yet stays as uncertain as it
-was: while no configuration with a switch the other way was measured, what the switch does may be anything.
+The logarithm of the ratio is taken for a sum of parts. Each is a Gaussian process over the configurations
+(Rasmussen and Williams 2006, chapters 2 and 5). One part is a factor that all share. Others are an effect of
+each switch (a parameter of two values) and smooth effects of sizes. Then come what a combination of all
+parameters does (near combinations are alike), and each configuration's own part. How large each part is
+differs from one pair of GPUs to the next, and a handful of ratios cannot tell it surely. So nothing is
+fitted: all `SCALES` are kept, each weighed by how likely it makes the ratios seen (its marginal likelihood).
+A part of which nothing was seen yet stays as uncertain as it was. The effect of a switch may be anything
+until a configuration with the switch the other way is measured.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ OF_ALL: Final = 2.0
 """Of the factor that all share: no more than that a GPU is seldom fifty times as fast as another."""
 
 LENGTH: Final = 1.5
-"""Distance at which a size's effects are no longer alike, in its standard deviations; the covariance falls
-exponentially, as that of a walk does, since what a size does jumps where one block less fits an SM."""
+"""Distance at which a size's effects are no longer alike, in its standard deviations. The covariance falls
+exponentially, as that of a random walk does. The reason: a size's effect jumps where one block less fits an
+SM."""
 
 ACROSS: Final = 0.3
 """How far a combination is like another where they have nothing of one parameter in common."""

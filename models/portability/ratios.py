@@ -1,12 +1,12 @@
 """Two GPUs, the same configurations: ratios of their steady times, with intervals that know drift.
 
-A standard error from the launches at hand says how well their level is known, not where the next launches
-will be: between one measurement and the next a card's clock moves. How far it moves is in the data, not of
-one configuration but of the *campaign*: all configurations measured in it. Each is cut at half-time; among
-those that looked steady before it, what the second half then brought is the campaign's distribution of the
-change to come (`CampaignChange`). The interval is its quantile either way, or the configuration's own noise
-where that is wider. A campaign of few configurations cannot tell; then the interval is the noise's alone and
-`campaign_known` is false.
+A standard error from the launches at hand says how well their level is known. It does not say where the next
+launches will be, since a card's clock moves between one measurement and the next. How far it moves is in the
+data, not of one configuration but of the *campaign*: all configurations measured in it. Each is cut at
+half-time; among those that looked steady before it, what the second half then brought is the campaign's
+distribution of the change to come (`CampaignChange`). The interval is its quantile either way, or the
+configuration's own noise where that is wider. A campaign of few configurations cannot tell; then the interval
+is the noise's alone and `campaign_known` is false.
 
 Where either series drifts within its launches there is no steady state to compare; the ratio is given, called
 drifting, and its interval spans the levels that were seen.
@@ -22,12 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.portability.launch_series import (
-    INITIAL_LAUNCHES,
-    MIN_LAUNCHES,
-    LaunchSeries,
-    launch_series,
-)
+from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES, LaunchSeries, launch_series
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

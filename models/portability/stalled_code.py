@@ -24,7 +24,7 @@ class StalledPlace:
     with the most samples), or an instruction.
 
     ``source`` and ``target`` are shares of all stalled samples of each side, None where a side lacks the
-    place; ``reasons`` are the changes of these shares by reason, the largest first.
+    place. ``reasons`` are the changes of these shares by reason, the largest first.
     """
 
     line: int | None

@@ -76,9 +76,9 @@ FAILED: Final = 2.0
 class SearchSpace(Rows):
     """A space that was measured on the old GPU.
 
-    ``guess`` (configurations,) holds the logarithms of the times expected on the new one but for a factor
-    (the old GPU's, or projected ones), ``stratum`` the number of each one's combination of switches.
-    ``runs`` is False where the configuration cannot run on the new GPU.
+    ``guess`` (configurations,) holds the logarithms of the times expected on the new one, but for a factor.
+    They are the old GPU's, or projected ones. ``stratum`` is the number of each one's combination of
+    switches. ``runs`` is False where the configuration cannot run on the new GPU.
     """
 
     guess: Floats
@@ -91,9 +91,7 @@ class SearchSpace(Rows):
 
 
 def search_space(
-    seconds: ArrayLike,
-    config: Sequence[Sequence[object]],
-    runs: ArrayLike | None = None,
+    seconds: ArrayLike, config: Sequence[Sequence[object]], runs: ArrayLike | None = None
 ) -> SearchSpace:
     """A space from times on the old GPU (or projected ones) and each configuration's parameters.
 

@@ -23,8 +23,9 @@ from smlab.models.projection.parallelism import parallelism, resident_blocks
 from smlab.models.roofline.work import warp_operations
 
 USES: Final = ("issue", "shared", "l1", "l2", "dram")
-"""What warps keep busy, in the order of the columns of `UnderWay` and `GridShare`: the schedulers with their
-pipes (in warp-instructions), the shared memory (in passes), and the levels of memory (in bytes)."""
+"""What warps keep busy, in the order of the columns of `UnderWay` and `GridShare`. First come the schedulers
+with their pipes (in warp-instructions), then shared memory (in passes), then the levels of memory (in
+bytes)."""
 
 _BY_ALL: Final = ("l2", "dram")
 _LATENCIES: Final = {

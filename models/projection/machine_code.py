@@ -2,8 +2,8 @@
 4.2).
 
 The counters say how many floating-point operations the source GPU executed. The machine code of both says by
-how much a pass through each loop differs. How often a loop is executed, the code does not say: where the two
-differ in some loops and not in others, the ratio depends on it, so it is given as an interval over
+how much a pass through each loop differs. The code does not say how often a loop is executed. If the two
+codes differ in some loops and not in others, the ratio depends on that. So the ratio is an interval over
 `LOOP_EXECUTIONS` (assumed), and over whether rare slow paths are taken. Where every loop has the same
 operations, the ratio is exactly 1, whatever is executed how often.
 
@@ -123,8 +123,9 @@ MOST_EXECUTIONS, HALVINGS = 1e6, 60
 
 
 def executions_seen(work: KernelWork, row: int, code: CodeComparison) -> float | None:
-    """How often each loop's body was executed for each time that it was entered, one number for all loops of
-    the source's code, so that it has the warp-instructions that were counted; None where that is not known.
+    """How often each loop's body was executed for each time that it was entered: one number for all loops of
+    the source's code. With it the code has the warp-instructions that were counted. None where that is not
+    known.
     """
     warps = _warps(work, row)
     executed = float(work.instructions[row]) / warps if warps else np.nan

@@ -1,11 +1,11 @@
 """How much of a GPU a grid can use: residency, waves, the tail, SMs left idle, and grids too small to hide
 latency.
 
-A roofline takes it that the whole GPU works all the time. A grid of few blocks leaves SMs idle, the last wave
-of a grid that is not a whole number of waves leaves some idle for a while, and few resident warps cannot keep
-a pipe or the memory busy (Little's law). Here the three are one factor, `Parallelism.fraction`, the
-throughput that the grid can reach over the throughput of the GPU with every SM full all the time; what it
-takes away, a *parallelism ceiling*, multiplies a roof.
+A roofline takes it that the whole GPU works all the time. A grid of few blocks leaves SMs idle. So does the
+last wave, if a grid is not a whole number of waves. Few resident warps cannot keep a pipe or the memory busy
+(Little's law). Here the three are one factor, `Parallelism.fraction`: the throughput that the grid can reach,
+over that of the GPU with every SM full all the time. It multiplies a roof, which makes a *parallelism
+ceiling*.
 
 Residency follows the rules of the CUDA occupancy calculator (NVIDIA, ``cuda_occupancy.h`` of the CUDA
 toolkit: functions ``cudaOccMaxBlocksPerSM...Limit``).
@@ -50,10 +50,10 @@ def resident_blocks(
 ) -> Ints:
     """Blocks that one SM holds at once: the least that warps, blocks, registers and shared memory allow.
 
-    All arguments are broadcast against each other. Registers are given to a warp in units of
-    `sm.register_unit_per_warp`, out of the quarter of the register file that belongs to its scheduler; shared
-    memory to a block in units of `sm.shared_unit_bytes`, what the system takes of each block included. 0
-    registers or bytes: no limit from them (but the system's share counts). The result is 0 for a block that
+    All arguments are broadcast against each other. A warp gets registers in units of
+    `sm.register_unit_per_warp`, out of the quarter of the register file that belongs to its scheduler. A
+    block gets shared memory in units of `sm.shared_unit_bytes`, what the system takes of each block included.
+    0 registers or bytes: no limit from them (but the system's share counts). The result is 0 for a block that
     this GPU cannot run.
 
     Raises:
@@ -100,8 +100,8 @@ def parallelism(
 
     An SM with r resident warps works at ``min(1, r / saturating_warps)`` of its throughput. The grid is
     executed as floor(waves) full waves and one last wave whose blocks are spread over the SMs; the SM with
-    the most blocks ends last. Where the resource is of the whole GPU (``shared_by="gpu"``: L2, device memory)
-    only the number of warps counts, not where they are: idle SMs cost nothing while the others have enough
+    the most blocks ends last. If the resource is of the whole GPU (``shared_by="gpu"``: L2, device memory),
+    only the number of warps counts, not where they are. Idle SMs cost nothing while the others have enough
     warps. Blocks of one duration that start together are the pessimistic case; where durations vary, waves
     overlap and less is lost.
 

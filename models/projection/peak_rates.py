@@ -44,7 +44,7 @@ class Maxima:
 def maxima_of(gpu: Gpu, which: Which = "sustained") -> Maxima:
     """``sustained``: what benchmarks reached; ``spec``: what nothing can exceed, at the description's clock.
 
-    Sustained FLOP/s other than FP64's are not published for these GPUs: they are the rated ones times the
+    Sustained FLOP/s other than FP64's are not published for these GPUs. They are the rated ones times the
     share of the rated FP64 peak that was reached, as Van Lanker et al. (section 4.1) assume for GPUs that
     they cannot measure. A spec peak is the higher of the maker's, which is rounded, and of the pipes' width
     times the clock.

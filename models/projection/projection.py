@@ -2,9 +2,9 @@
 each switchable.
 
 Eq. 9 takes the share of its roofline that a kernel reached on the source, for each level of memory, and gives
-it the same share of its roofline on the target. Since a roofline of operations F and time T is F / T, the
-time on the target is ``t_source x T_target / T_source``, which has a meaning with no floating-point operation
-as well. The levels' times are the interval.
+it the same share of its roofline on the target. A roofline of operations F and time T is F / T. So the time
+on the target is ``t_source x T_target / T_source``. That has a meaning without floating-point operations too.
+The levels' times are the interval.
 """
 
 from __future__ import annotations
@@ -212,10 +212,7 @@ def project(
                     for x in (1 / REGISTERS_WITHIN, REGISTERS_WITHIN)
                 )
                 readings = ResidencyReadings(
-                    resident,
-                    carried(fewer, ratio),
-                    carried(more, ratio),
-                    carried(far, ratio, not on.latency),
+                    resident, carried(fewer, ratio), carried(more, ratio), carried(far, ratio, not on.latency)
                 )
             unsaid = not all(overhead_known(gpu, on) for gpu in (source, target))
             other_cache = np.isnan(there.working_set_bytes) & (

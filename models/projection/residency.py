@@ -73,8 +73,8 @@ class Residency:
     known: NDArray[np.bool_]
 
     def best(self, by_level: Floats) -> Floats:
-        """These times where an SM limits; elsewhere those by level of memory, which stand on latencies that
-        are known of few cards: they are held to within `APART` of the other two.
+        """These times where an SM limits, and elsewhere those by level of memory. The latter rest on
+        latencies that are known of few cards, so they are held to within `APART` of the other two.
         """
         both = np.stack([self.seconds, self.proportional_s])
         held = np.clip(by_level, both.min(axis=0) / APART, both.max(axis=0) * APART)
@@ -138,9 +138,9 @@ _LATENCIES: Final = (
 def latency_ratio(here: Ceilings, far: Ceilings, *, every: bool) -> Floats:
     """Cycles that a kernel's instructions wait on the target over those on the source, (kernels,).
 
-    Each latency counts as often as the kernel waits for it: by its instructions in a pipe, its passes of
-    shared memory without conflicts, and the requests that L1, L2 and DRAM serve. Latencies that different
-    sources give are taken as equal, unless ``every`` counts.
+    Each latency counts as often as the kernel waits for it. The counts are its instructions in a pipe, its
+    passes of shared memory without conflicts, and the requests that L1, L2 and DRAM serve. Latencies that
+    different sources give are taken as equal, unless ``every`` counts.
     """
     work = here.work
     operations = warp_operations(work)

@@ -1,9 +1,9 @@
 """Traffic of local memory: what a compiler spills passes L1, and what L1 and L2 do not hold goes further.
 
 Local memory is a thread's own, so the SM's resident threads together come back to as many bytes as they have
-of it. Of a working set beyond a cache's capacity all misses if they come round in order (least recently
-used), and the share ``1 - C / W`` if without any (`smlab.models.projection.residency`); the middle is taken.
-L1 is what the resident blocks leave of it for the cache.
+of it. Of a working set beyond a cache's capacity all accesses miss if they come round in order (least
+recently used). Without any order the share ``1 - C / W`` misses (`smlab.models.projection.residency`). The
+middle is taken. L1 is what the resident blocks leave of it for the cache.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ceilings of each kernel on a GPU (Eq. 1 to 8), and the least time that it can take.
 
-Two things, told apart. The *ceilings* are Van Lanker et al.'s: what a kernel with this mix of instructions,
-these active threads and this mix of hits can be expected to reach if transfers at different levels do not
+Two things, told apart. The *ceilings* are Van Lanker et al.'s. They say what a kernel with this mix of
+instructions, these active threads and this mix of hits can reach if transfers at different levels do not
 overlap (Eq. 6 to 8) and its floating-point instructions have as many active threads as all its instructions
 (Eq. 3). Neither must be so: a kernel can be faster than these. The *bounds* take neither: each resource
 alone, for the work that must pass it. A kernel that is faster than a bound is a wrong number somewhere.
@@ -108,11 +108,11 @@ class CeilingSwitches:
     """What is taken into account beyond the paper, which has none of it.
 
     ``at_clock`` scales the SM's rates to the clock at which each kernel ran, where that is known. ``issue``
-    counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022), and at which
-    the ALU and the special-function pipe take theirs, where a profile counts them. ``requests``
-    counts among the bounds how many memory instructions an SM takes, whatever their bytes. ``parallelism``
-    counts what the grid can use of the GPU, where the launch is known; of that the bounds take only SMs that
-    never get a block.
+    adds the rate at which instructions are issued to the ceilings (Ding and Williams 2022). It also adds the
+    rates at which the ALU and the special-function pipe take theirs, where a profile counts them.
+    ``requests`` counts among the bounds how many memory instructions an SM takes, whatever their bytes.
+    ``parallelism`` counts what the grid can use of the GPU, where the launch is known; of that the bounds
+    take only SMs that never get a block.
     """
 
     at_clock: bool = False

@@ -1,8 +1,8 @@
 """Two readings of what a kernel is on the target, where another compiler than the target's made the code.
 
-Code that is compiled here tells registers and spills of the target as *our* compiler chose them. The one
-that makes the code which runs there may choose otherwise: spill where ours does, or do what the source's did.
-Which of the two is right is not known, so the time is the middle of both in logarithms, and half of their
+Code that is compiled here tells registers and spills of the target as *our* compiler chose them. The one that
+makes the code which runs there may choose otherwise: spill where ours does, or do what the source's did. It
+is not known which of the two is right. So the time is the middle of both in logarithms. Half of their
 distance is a part of its uncertainty (``code`` in `smlab.models.projection.uncertainty`).
 """
 

@@ -1,8 +1,8 @@
 """A function of many features as a sum of small decision trees, few enough numbers to ship in a JSON file.
 
-The trees are *oblivious*: all nodes of a level ask the same question, so that a tree of depth d is d
-questions and 2**d answers, and is evaluated for many kernels at once (L. Prokhorenkova et al., "CatBoost:
-unbiased boosting with categorical features", NeurIPS 2018, Section 4). Fitting is in
+The trees are *oblivious*: all nodes of a level ask the same question. So a tree of depth d is d questions and
+2**d answers, and is evaluated for many kernels at once (L. Prokhorenkova et al., "CatBoost: unbiased boosting
+with categorical features", NeurIPS 2018, Section 4). Fitting is in
 `smlab.validation.campaigns.utilization_maps`.
 """
 

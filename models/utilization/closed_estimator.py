@@ -2,9 +2,9 @@
 throughput.
 
 The SM is a closed network of W warps that alternate between thinking (everything else) and one load-dependent
-server, the atomic unit. Throughput X = jobs / elapsed cycles and W are counted; the think time Z is not, so
-it is solved for: Z is where exact load-dependent mean value analysis gives the counted X. The queue length n
-and the utilization follow, and utilization cannot pass 100 %. The station's service times S(n) should be
+server, the atomic unit. Throughput X = jobs / elapsed cycles and W are counted. The think time Z is not, so
+it is solved for: with Z, exact load-dependent mean value analysis gives the counted X. The queue length n and
+the utilization follow, and utilization cannot pass 100 %. The station's service times S(n) should be
 flow-equivalent ones, those of the *looped* table (Norton's theorem for queuing networks: K. M. Chandy, U.
 Herzog, L. Woo, "Parametric Analysis of Queuing Networks", IBM J. Res. Dev. 19(1), 1975); a batch table holds
 the filling and draining of the pipeline as well.
@@ -130,12 +130,7 @@ def _check(name: str, values: Floats, good: NDArray[np.bool_], expected: str) ->
 
 
 def _solve(
-    jobs: Floats,
-    elapsed: Floats,
-    warps: Floats,
-    peak: Floats,
-    service: Floats,
-    changed: tuple[Floats, ...],
+    jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: Floats, changed: tuple[Floats, ...]
 ) -> tuple[Floats, ...]:
     """The columns of `ClosedEstimate`; the last ones are the gains with each of the ``changed`` service
     times."""

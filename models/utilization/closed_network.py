@@ -77,11 +77,12 @@ class Station:
 class NetworkSolution:
     """Mean values of a closed network for every population; row n - 1 of an array is population n = 1 .. N.
 
-    ``names`` (K,), ``customers`` N, ``think_cycles`` Z; ``throughput`` (N,) jobs a cycle; ``response_cycles``
-    (N,) without the think time; ``station_response_cycles`` (N, K) over all visits; ``queue_length`` (N, K)
-    jobs present; ``utilization`` (N, K): the share of time with a job present, 1 - p(0), except at delay
-    stations, where it is the mean number in service and can exceed 1. ``marginals``: by name of each
-    load-dependent station, (N, N + 1), the probability of j = 0 .. N jobs there.
+    The network has the stations ``names`` (K,), ``customers`` N and ``think_cycles`` Z. ``throughput`` (N,)
+    is in jobs a cycle. ``response_cycles`` (N,) are without the think time, ``station_response_cycles`` (N,
+    K) over all visits. ``queue_length`` (N, K) counts jobs present. ``utilization`` (N, K) is the share of
+    time with a job present, 1 - p(0). At delay stations it is the mean number in service, and can exceed 1.
+    ``marginals``: by name of each load-dependent station, (N, N + 1), the probability of j = 0 .. N jobs
+    there.
     """
 
     names: tuple[str, ...]

@@ -38,10 +38,10 @@ class GuessedInterval(Rows):
 
 @dataclass(frozen=True, eq=False)
 class CounterAnswers:
-    """Of each kernel: ``utilization`` over the active cycles; ``gain``, how many times as fast by change; the
-    ``chance`` that a unit twice as fast brings 10 % or more; the ``verdict`` that goes by it, and is a
-    bottleneck wherever the unit, kept fed, would be at work for nearly all of the time; the set of
-    ``counters`` that told it."""
+    """For each kernel: ``utilization`` over the active cycles, and ``gain``, the speedup by change.
+    ``chance`` is the probability that a unit twice as fast gains 10 % or more. The ``verdict`` follows it. It
+    is a bottleneck too if the unit, kept fed, would be busy nearly all of the time. ``counters`` names the
+    set that was used."""
 
     utilization: GuessedInterval
     gain: dict[str, GuessedInterval]

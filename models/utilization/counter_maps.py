@@ -2,13 +2,14 @@
 
 The maps (``models/utilization/counter_maps.json``) are learnt from the simulated campaign that the trust map
 comes from, in which every kernel was also run with each change; made anew by
-`smlab.models.utilization.trust_map.MAKE`. For each set of counters (`smlab.models.utilization.counter_sets`)
-and each quantity there is a sum of small trees for the median of what is to be added to a plain answer (the
-closed network's utilization; that nothing is gained), another for how far off the sum is, and the quantiles
-of (truth - median) / width among kernels of families *left out* of both: so the intervals know that a kernel
-of a new family is less like the known ones than they are like each other (cross-conformal prediction: V.
-Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial Intelligence 74, 2015; with families
-in place of folds, as R. Dunn, L. Wasserman, A. Ramdas, JASA 118, 2023).
+`smlab.models.utilization.trust_map.MAKE`. A map belongs to a set of counters
+(`smlab.models.utilization.counter_sets`) and a quantity. It has three parts. A sum of small trees gives the
+median of what is added to a plain answer (the closed network's utilization; that nothing is gained). A second
+sum gives the width: how far off the first one is. Last come the quantiles of (truth - median) / width. They
+are taken among kernels of families *left out* of both sums. So the intervals know that a kernel of a new
+family is less like the known ones than they are like each other (cross-conformal prediction: V. Vovk,
+"Cross-conformal predictors", Annals of Mathematics and Artificial Intelligence 74, 2015; with families in
+place of folds, as R. Dunn, L. Wasserman, A. Ramdas, JASA 118, 2023).
 
 The verdict goes by the *chance* that a unit twice as fast brings 10 % or more. Its two limits are chosen on
 families left out, so that of the kernels called `bottleneck` enough gain that much, and of `not the
@@ -45,8 +46,8 @@ PATH: Final = Path(__file__).with_name("counter_maps.json")
 UTILIZATION, FASTER, SPREAD = "utilization", "a unit twice as fast", "conflicts removed"
 QUANTITIES: Final = (UTILIZATION, FASTER, SPREAD)
 CHANGES: Final = (FASTER, SPREAD)
-"""What is changed in the runs whose gain is known: the unit takes half the time for everything; every lane of
-an atomic has a bank of its own (e = 1)."""
+"""The changes whose gain is known. Either the unit takes half the time for everything, or every lane of an
+atomic has a bank of its own (e = 1)."""
 
 LEAST_WIDTH: Final = {UTILIZATION: 0.01, FASTER: 0.005, SPREAD: 0.005}
 """Of the place between floor and ceiling, and of logarithms of speedups."""
@@ -67,8 +68,9 @@ class Spread:
 
 
 def plain_answer(quantity: str, estimates: UtilizationEstimates, counters: Counters, which: str) -> Floats:
-    """What the trees add to, (kernels,): where the closed network's utilization lies between floor (0) and
-    ceiling (1); the logarithm of the speedup by how many warps wait for the unit (`gain_by_waiting`)."""
+    """What the trees add to, (kernels,). For utilization: where the closed network's lies between floor (0)
+    and ceiling (1). For a gain: the logarithm of the speedup, by how many warps wait for the unit
+    (`gain_by_waiting`)."""
     f, closed = estimates.features, estimates.closed
     if quantity == UTILIZATION:
         place: Floats = (closed.utilization - f.floor) / f.scale
@@ -79,12 +81,12 @@ def plain_answer(quantity: str, estimates: UtilizationEstimates, counters: Count
 
 @dataclass(frozen=True, eq=False)
 class CounterMap:
-    """What one set of counters tells, from ``features`` (their names, in the order of the columns of
-    `smlab.models.utilization.counter_sets.feature_table`): by quantity the trees of ``median`` (beyond
-    `plain_answer`) and of ``width`` (its logarithm), and ``residuals``, equally likely values of (truth -
-    median) / width; the trees of the ``chance`` (log odds), and the ``limits`` of the chance, below and above
-    which there is a verdict. ``reach``: the least and the greatest of each feature, (2, features), that the
-    map has seen."""
+    """What one set of counters tells. ``features`` are their names, in the order of the columns of
+    `smlab.models.utilization.counter_sets.feature_table`. By quantity there are the trees of ``median``
+    (beyond `plain_answer`), those of ``width`` (its logarithm), and ``residuals``: equally likely values of
+    (truth - median) / width. ``chance`` has the trees of the chance (log odds). ``limits`` are the chances
+    below and above which there is a verdict. ``reach``: the least and the greatest of each feature, (2,
+    features), that the map has seen."""
 
     features: tuple[str, ...]
     median: Mapping[str, BoostedTrees]

@@ -65,9 +65,9 @@ STATE_NAMES: Final = (
     "drain",
     "dispatch_stall",
 )
-"""Warp states that a simulated machine has, by their names in Nsight Compute. Of the others (a missing
-instruction, a branch, a fence, sleep, texture) it has none; with ``wait`` and the arithmetic ones they count
-as *elsewhere*: what the warp does is not the memory path's business."""
+"""Warp states that a simulated machine has, by their names in Nsight Compute. It has none of the others (a
+missing instruction, a branch, a fence, sleep, texture). They count as other states, with ``wait`` and the
+arithmetic ones: such a warp is not on the memory path."""
 
 _LOADED_CYCLES: Final = 25.0
 """About what a shared load takes: so long its warp waits with the reason with which it waits for an
@@ -78,10 +78,11 @@ atomic."""
 class Counters(Rows):
     """Counters beyond the atomic ones, of each kernel; NaN where a profile does not have them.
 
-    For each SM and active cycle: ``requests`` (kernels, `REQUEST_NAMES`) and ``passes`` (kernels,), the
-    atomics' wavefronts; mean numbers of warps (kernels, `STATE_NAMES`): in each state, ``states``; of these
-    at an atomic, ``at_atomic``; at an instruction that needs an atomic's result, ``at_result``. ``spacing``
-    (kernels, `SPACING_NAMES`). ``peak_warps`` (kernels,): resident at most; ``block_warps``: of a block.
+    For each SM and active cycle. ``requests`` (kernels, `REQUEST_NAMES`) are counts, ``passes`` (kernels,)
+    the atomics' wavefronts. Mean numbers of warps by state (kernels, `STATE_NAMES`) are ``states``. Of these,
+    ``at_atomic`` are at an atomic, and ``at_result`` at an instruction that needs an atomic's result.
+    ``spacing`` (kernels, `SPACING_NAMES`). ``peak_warps`` (kernels,): resident at most; ``block_warps``: of a
+    block.
     """
 
     peak_warps: Floats
@@ -140,9 +141,9 @@ def feature_table(estimates: UtilizationEstimates, counters: Counters, which: st
 def gain_by_waiting(
     estimates: UtilizationEstimates, counters: Counters, which: str, closed_gain: Floats
 ) -> Floats:
-    """The logarithm of the speedup that follows from how many warps are counted waiting for the unit, if a
-    job's time there shrinks as the closed network says it does (``closed_gain`` is its speedup), and at most
-    that speedup; of the sets that do not have these warps, the closed network's speedup. Shape (kernels,).
+    """The logarithm of the speedup, from how many warps are counted waiting for the unit. A job's time there
+    shrinks as the closed network says (``closed_gain`` is its speedup). The result is at most that speedup. A
+    set without these warps has the closed network's speedup. Shape (kernels,).
 
     The closed network takes the time at the unit from its own queue, which is true of warps that arrive
     at random and wait for every result. Here it gives only how that time changes; how long it is was counted.
@@ -159,8 +160,8 @@ def gain_by_waiting(
 
 
 def _remaining_share(estimates: UtilizationEstimates, closed_gain: Floats) -> Floats:
-    """The part of a job's time at the unit that is left after a change, by the closed network: W / X is
-    think time and time at the unit, and of the former nothing changes."""
+    """The part of a job's time at the unit that is left after a change, by the closed network. W / X is think
+    time and time at the unit. The think time does not change."""
     warps = estimates.features.warps
     inside = np.clip(estimates.closed.n, 1e-9 * warps, warps)
     left: Floats = np.clip((warps / closed_gain - (warps - inside)) / inside, 0.02, 1.5)
@@ -185,8 +186,9 @@ def _waiting_at_results(counters: Counters) -> Floats:
 def _waiting_features(
     estimates: UtilizationEstimates, counters: Counters, waiting: Floats, by: str
 ) -> Mapping[str, Floats]:
-    """How many warps arrive at once, from the mean number that wait for the atomic unit: at random where it
-    is what the closed network expects, a block at a time where a barrier releases them."""
+    """How many warps arrive at once, from the mean number that wait for the atomic unit. They arrive at
+    random if that is what the closed network expects. They arrive a block at a time if a barrier releases
+    them."""
     f, closed = estimates.features, estimates.closed
     block, most = np.fmax(counters.block_warps, 1), np.maximum(f.warps, 1)
     count = _batch_size(f, waiting)

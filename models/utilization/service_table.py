@@ -39,9 +39,10 @@ class ServiceTable:
     ``data``: array with dims ("n", "e", "c") and integer coordinates n = 1 .. n_max (jobs, one job is one
     warp-instruction), e = 1 .. e_max (active threads a job) and c = 0 .. n_max (compare-and-swap jobs among
     the n), or c = 0 alone where nothing is known of compare-and-swap; positive, and NaN exactly where c > n.
-    Its attrs, which become strings: gpu, op, form, kind and any others. form "batch": all n jobs issued at
-    once; "looped": n jobs kept circulating, with T = n times the mean time between completions, so that in
-    both S = T / n; "row": one warp issues all n without waiting. kind: one of `KINDS`.
+    Its attrs, which become strings: gpu, op, form, kind and any others. The form says how jobs arrive.
+    "batch": all n jobs are issued at once. "looped": n jobs keep circulating, and T is n times the mean time
+    between completions, so that S = T / n in both. "row": one warp issues all n without waiting. kind: one of
+    `KINDS`.
 
     A copy is kept. `SmlabError` on a table with holes, naming the first point (n, e, c) and how many, or with
     coordinates, values or attrs other than these.

@@ -4,9 +4,9 @@ at once, and consecutive jobs of one warp.
 The batch table holds n jobs of n warps that are issued at once, T(n). Its i-th job is done after about T(i),
 so that their mean time is the mean of T(1) ... T(n); and the unit is busy for as much longer than with one
 job as T(n) is longer than T(1). A warp's own jobs all go through the queue and the address unit of one
-sub-core and, where the unit has several pipes, through one of these: a row takes longer than as many jobs of
-several warps, and neither table above knows of it. The *row* table does: T(n) of n jobs that one warp issues
-without waiting.
+sub-core. Where the unit has several pipes, they go through one of these. So a row takes longer than as many
+jobs of several warps. Neither table above knows of that. The *row* table does: T(n) of n jobs that one warp
+issues without waiting.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MAX_ROW: Final = 8
 
 @dataclass(frozen=True, eq=False)
 class BatchService(Rows):
-    """How the unit serves jobs of each kernel's kind that arrive as a batch of 1, 2, ...: cycles a job for
-    which it is busy, ``batch_busy`` of as many warps (kernels, `MAX_BATCH`) and ``row_busy`` of one warp's
-    consecutive jobs (kernels, `MAX_ROW`); ``batch_response`` (kernels, `MAX_BATCH`), mean cycles from issue
-    to completion in a batch."""
+    """How the unit serves jobs of each kernel's kind that arrive as a batch of 1, 2, ... The busy cycles a
+    job are ``batch_busy`` for one job of each of so many warps (kernels, `MAX_BATCH`), and ``row_busy`` for
+    one warp's consecutive jobs (kernels, `MAX_ROW`). ``batch_response`` (kernels, `MAX_BATCH`) has the mean
+    cycles from issue to completion in a batch."""
 
     batch_busy: Floats
     batch_response: Floats
@@ -70,8 +70,8 @@ def batch_service(
     """`BatchService` of kernels with ``e`` lanes a job, a ``cas_share``, and busy times of a job ``alone``
     and ``at_full`` load, all (kernels,).
 
-    Without a batch table each job more keeps the unit for as long as at full load; without a row table
-    (measured tables have none) a row is as good as a batch of as many.
+    Without a batch table each further job keeps the unit for as long as at full load. Without a row table
+    (measured tables have none) a row counts as a batch of as many.
     """
     count = np.arange(1, MAX_BATCH + 1)
     later = np.outer(at_full, count - 1)

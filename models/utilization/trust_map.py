@@ -15,12 +15,12 @@ serves every GPU with a service table:
   A. Rinaldo, R. Tibshirani, L. Wasserman, "Distribution-free predictive inference for regression", JASA 113,
   2018, Section 5.2).
 - the families of the campaign are pooled with equal weight, and a kernel of a new family is less like them
-  than they are like themselves. So the quantiles for a level are taken further out, until intervals made
-  without a family hold that level's share of its kernels, on the mean over the families (families, not
-  kernels, being what is drawn at random: R. Dunn, L. Wasserman, A. Ramdas, "Distribution-free prediction sets
-  for two-layer hierarchical models", JASA 118, 2023). Where a description leaves a choice, what is told is
-  a mixture, and its level is found in the same way. ``left_out`` says how many of each family's 90 %
-  intervals then hold, and `smlab validate` counts them on families that the map has never seen.
+  than they are like themselves. So the quantiles for a level are taken further out. That goes on until
+  intervals made without a family hold that level's share of its kernels, in the mean over the families.
+  (Families, not kernels, are what is drawn at random: R. Dunn, L. Wasserman, A. Ramdas, "Distribution-free
+  prediction sets for two-layer hierarchical models", JASA 118, 2023.) Where a description leaves a choice,
+  what is told is a mixture, and its level is found in the same way. ``left_out`` says how many of each
+  family's 90 % intervals then hold, and `smlab validate` counts them on families that the map has never seen.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ class Features(Rows):
     """What the counters and the looped table say of each kernel before any queue is modelled; all arrays
     (kernels,).
 
-    ``jobs`` an SM, ``warps`` resident on average over the active cycles, ``jobs_per_warp``; ``e`` lanes
-    serialised per job; ``cas_share`` of the jobs; ``throughput`` jobs per active cycle; ``saturation``: that
-    over the most that ``warps`` which wait for every result can draw from the unit; ``demand`` throughput
-    times S(1), the utilization if no two jobs ever met; ``floor`` and ``ceiling`` of the utilization over the
-    active cycles (0 .. 1); ``spread`` S(1) over S at full load; ``conflict_free`` S at full load if no lanes
-    met (e = 1) over that.
+    ``jobs`` are those of an SM, ``warps`` those resident on average over the active cycles. ``jobs_per_warp``
+    is their ratio. ``e`` counts the lanes serialised per job, ``cas_share`` is the compare-and-swaps' part of
+    the jobs. ``throughput`` is in jobs per active cycle. ``saturation`` is throughput over the most that
+    ``warps`` can draw from the unit, if they wait for every result. ``demand`` is throughput times S(1): the
+    utilization if no two jobs ever met. ``floor`` and ``ceiling`` bound the utilization over the active
+    cycles (0 .. 1); ``spread`` S(1) over S at full load; ``conflict_free`` S at full load if no lanes met (e
+    = 1) over that.
     """
 
     jobs: Floats
@@ -116,10 +117,7 @@ class AtomicLoad:
 
 
 def estimate_all(
-    load: AtomicLoad,
-    looped: ServiceTable,
-    batch: ServiceTable | None = None,
-    row: ServiceTable | None = None,
+    load: AtomicLoad, looped: ServiceTable, batch: ServiceTable | None = None, row: ServiceTable | None = None
 ) -> UtilizationEstimates:
     """All estimators on the same counters; those on ``batch`` if it is given. ``row``: what
     `smlab.models.utilization.simultaneous_arrivals.batch_service` wants to know of one warp's jobs.
@@ -167,7 +165,7 @@ RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturati
 """The features in which a kernel must be within the campaign's range."""
 
 NEAR: Final = 0.05
-"""A kernel that leaves a range by less than this share is still like those within: the ends are extremes of a
+"""A kernel that leaves a range by less than this share is still like those within. The ends are extremes of a
 sample, and service tables change by some percent with the simulator's rules."""
 
 

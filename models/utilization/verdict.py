@@ -1,13 +1,13 @@
 """Is the shared-memory atomic unit the bottleneck? The answer in words that a CUDA programmer uses, and what
 to try.
 
-The question is what a kernel would gain from a faster unit, and utilization alone does not tell: a unit can
-hold a job nearly all the time (its pipeline is long) and still take three times as many. What tells, on
-simulated kernels that were run again with a unit twice as fast, is the *saturation* (throughput over the most
-that the warps can draw from the unit) and the share of the warps' time that they spend in the unit, n /
-warps. Counter maps (`smlab.models.utilization.counter_maps`) weigh these and all else that the profile
-counts; where there is no map for a profile (a batch table alone), the thresholds below decide. How often
-either is right on kernels of other families is in the report of ``smlab validate``.
+The question is what a kernel would gain from a faster unit. Utilization alone does not tell. A unit with a
+long pipeline can hold a job nearly all the time, and still take three times as many. Two quantities tell, on
+simulated kernels that were run again with a unit twice as fast. One is the *saturation*: throughput over the
+most that the warps can draw from the unit. The other is the share of the warps' time that they spend in the
+unit, n / warps. Counter maps (`smlab.models.utilization.counter_maps`) weigh these and all else that the
+profile counts; where there is no map for a profile (a batch table alone), the thresholds below decide. How
+often either is right on kernels of other families is in the report of ``smlab validate``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a warp's next instruction comes from: an L0 cache in each sub-core, which asks for lines ahead, an L1
+"""Where a warp's next instruction comes from: an L0 cache in each sub-core, which prefetches lines, an L1
 in each SM, behind it a cache of the group of SMs, with what the launch preloads, and L2, which has all of it.
 
 Lines are asked for in the order in which warps issue, so when each is there is known at once.

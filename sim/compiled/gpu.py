@@ -187,7 +187,7 @@ def bring_ready_near(st: State, i: int) -> None:
         warp = warp_at(st, w)
         if warp.block != 0 and warp.state == READY:
             prefetch(address_of(stall_at(st, w * REASON_WORDS)))
-            if warp.ahead == 0:
+            if warp.executed_early == 0:
                 words = st.source_warps + w * st.source_bytes
                 call_source(st.source, (NEAR, words, st.context, 0, 0, 0))
 
@@ -559,7 +559,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
         scheduler.shuffled = 1
     scheduler.residents |= 1 << position
     warp.pc = entry_at(st, role).value - 1
-    warp.fetched = warp.stalled = warp.groups = warp.ahead = warp.copied = 0
+    warp.fetched = warp.stalled = warp.groups = warp.executed_early = warp.copied = 0
     step(st, w)
     if st.source != 0:
         fetch(st, i, w, op_at(st, warp.pc).line, now)

@@ -90,20 +90,20 @@ def issue_stage(st: State, i: int, now: int) -> None:
     base, count = i * st.schedulers, st.schedulers
     first = sm.first_scheduler
     sm.next_look = NEVER
-    turns = due_turns(st, base, first, now)
-    while turns != 0:
-        turn = lowest_bit(turns)
-        turns &= turns - 1
+    left = due_schedulers(st, base, first, now)
+    while left != 0:
+        turn = lowest_bit(left)
+        left &= left - 1
         s = first + turn if first + turn < count else first + turn - count
         look(st, i, s, first, now)
         if sm.next_look <= now:  # one of those whose turn is still to come may have been woken
-            turns = due_turns(st, base, first, now) & (-2 << turn)
+            left = due_schedulers(st, base, first, now) & (-2 << turn)
     for s in range(count):
         sm.next_look = min(sm.next_look, scheduler_at(st, base + s).next_look)
 
 
 @inlined
-def due_turns(st: State, base: int, first: int, now: int) -> Word:
+def due_schedulers(st: State, base: int, first: int, now: int) -> Word:
     """Which of an SM's schedulers look now, as a mask by turn, beginning with scheduler ``first``. It is put
     together without a branch: which of them do, a processor cannot foresee."""
     which = 0
@@ -296,8 +296,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     op = op_at(st, warp.pc)
     words, pc = st.source_warps + w * st.source_bytes, warp.pc
     state, lanes, following = GOES_ON, 0, pc + 1
-    if warp.ahead != 0:  # it has been executed already
-        warp.ahead -= 1
+    if warp.executed_early != 0:  # it has been executed already
+        warp.executed_early -= 1
         if op.unit != PIPE:
             number = pc - entry_at(st, 0).value
             said = read_at(words, AHEAD + ((number & (MAX_EARLY_INSTRUCTIONS - 1)) >> 2)) >> (
@@ -308,14 +308,14 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
             warp.lanes = lanes
     else:
         state = call_source(st.source, (NEXT, words, st.context, now, 0, 0))
-        warp.ahead = state >> ANSWER_BITS
+        warp.executed_early = state >> ANSWER_BITS
         state &= (1 << ANSWER_BITS) - 1
         if state == FAULTS:
             sm.faulted = w + 1
             return
         lanes = bits_set(read_at(words, LANES))
         warp.lanes = lanes
-        following = entry_at(st, 0).value + read_at(words, PC) - warp.ahead
+        following = entry_at(st, 0).value + read_at(words, PC) - warp.executed_early
     if op.unit == PIPE or op.unit == BARRIER:
         if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
             queue_product(st, i, s, w, now)

@@ -371,6 +371,7 @@ def records(table: str) -> Any:
     line_at,
     bucket_at,
     fetched_at,
+    slice_at,
     ready_at,
     point_at,
 ) = map(records, TABLES)

@@ -35,7 +35,7 @@ from smlab.sim.lowering import (
     Operation,
     without_collection,
 )
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine, SliceTiming
 from smlab.sim.workloads.workload import blocks_per_sm
 
 MAX_WARPS_OF_SCHEDULER = 64
@@ -64,7 +64,9 @@ class Code:
         begin = len(self.items)
         self.entries.append(begin)
         first = SLOTS if program.recorded else 0  # places that a source's warps have besides
-        self.slots = max(self.slots, _whole_lines(SLOTS) if program.sourced else first + 2 * program.slots)
+        self.slots = max(
+            self.slots, _whole_lines(SLOTS) if program.has_instruction_source else first + 2 * program.slots
+        )
         watched = {slot for operation in program.operations for slot in operation.after}
         depth = 0
         for item in program.code:
@@ -154,7 +156,7 @@ class Code:
                 word_ticks=operation.request.word,
             )
         if operation.control is not None:
-            self._sourced(operation, values)
+            self._control_code(operation, values)
         else:
             at = first + 2 * operation.slot
             values["target"], values["read_target"] = at, at + 1
@@ -184,7 +186,7 @@ class Code:
             **values,
         )
 
-    def _sourced(self, operation: Operation, values: dict[str, int]) -> None:
+    def _control_code(self, operation: Operation, values: dict[str, int]) -> None:
         """What a control code says: the scoreboards that the instruction waits for and those that it sets."""
         control = operation.control
         assert control is not None
@@ -351,6 +353,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "queued": schedulers * constants["mio_entries"],
         "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
+        "slice": machine.l2_slices.count,
         "returning": kernel.sms * constants["atomics_in_flight"],
         "warp": all_warps,
         "wake": schedulers * constants["positions"],
@@ -462,7 +465,7 @@ def _policy_code(policy: str) -> int:
 def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
     resources: dict[object, int] = code.resources
-    elsewhere = None if lowered.source is None else lowered.source.elsewhere
+    unsampled = None if lowered.source is None else lowered.source.unsampled
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -489,9 +492,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "barrier_interval": machine.barrier_interval_cycles,
         "held_base": kernel.in_l2[0],
         "held_bytes": kernel.in_l2[1],
-        "elsewhere": 0 if elsewhere is None else elsewhere.bits.ctypes.data,
-        "elsewhere_first": 0 if elsewhere is None else elsewhere.first,
-        "unsampled_sectors": 0 if elsewhere is None else elsewhere.sectors,
+        "unsampled_bits": 0 if unsampled is None else unsampled.bits.ctypes.data,
+        "unsampled_first": 0 if unsampled is None else unsampled.first,
+        "unsampled_sectors": 0 if unsampled is None else unsampled.sectors,
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,
@@ -510,6 +513,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_write_ticks": machine.dram_write_ticks,
         "shares_dram": int(machine.shares_dram),
         "l2_merges": int(machine.l2_merges_reads),
+        **_slice_constants(machine.l2_slices),
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
@@ -517,6 +521,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
+        "bulk_sector_ticks": machine.bulk_sector_ticks,
         "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,
@@ -525,6 +530,24 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "shared_saving": machine.generic_shared_saving,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
+    }
+
+
+def _slice_constants(slices: SliceTiming) -> dict[str, int]:
+    """What an access takes of a slice of L2, and what the slice then has to do for all SMs; the atomic's
+    line in the line's own ticks."""
+    atomic, first = slices.atomic_sector_ticks, slices.atomic_sector_ticks + slices.atomic_line_ticks
+    return {
+        "slices": slices.count,
+        "slice_pairs": max(1, slices.count // 2),
+        "part_sectors": slices.part_sectors,
+        "region_sectors": slices.region_sectors,
+        "slice_ticks": slices.sector_ticks,
+        "slice_occupied": slices.occupied(slices.sector_ticks),
+        "slice_atomic_ticks": atomic,
+        "slice_atomic_occupied": slices.occupied(atomic),
+        "slice_line_ticks": first,
+        "slice_line_occupied": slices.occupied(first),
     }
 
 

@@ -117,14 +117,17 @@ _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
-    " held_base held_bytes left_lines lines_left elsewhere elsewhere_first unsampled_sectors"
+    " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval constant_interval atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
-    " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms network network_sector_ticks"
+    " slices slice_pairs part_sectors region_sectors slice_ticks slice_occupied"
+    " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
+    " spare_accesses bulk_line_ticks bulk_sector_ticks bank_row_bytes cluster_blocks group_sms"
+    " network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2 fetch_warm"
@@ -171,7 +174,7 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_deepest dram_sectors",
+    "threads yields l2_free dram_free dram_deepest dram_sectors slice_deepest",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.
@@ -184,6 +187,9 @@ THREAD = _separate("sm clock next_sm end_sm")
 
 ASSIGNED = _record("block begin")
 """A block that an SM gets when it goes on, and when its dispatch begins, in ticks."""
+
+SLICE = _record("free busy")
+"""A slice of L2: when it is free, and what it has had to do so far, in ticks."""
 
 ARRIVAL = _record("first last")
 """The requests that reach L2 in one cycle of a window: the ends of a list of accesses."""
@@ -198,20 +204,21 @@ SM = _lines(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free constant_free arbiter_free stage_carry turn"
-    " atomic_ahead busy_since barrier_free"
+    " atomics_not_taken busy_since barrier_free"
     " rooms fetch_free flying horizon return_place bulk_free taken products_end"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first. It takes
 one from ``arbiter_free`` on, for the data stage from ``stage_free``, a constant load from ``constant_free``.
-``atomic_ahead`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the
-time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see, ``horizon``
-is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are
-the ends of the list of the loads whose answers are known, in the order in which they will be there.
-``return_place`` is where its next atomic on global memory goes, of the table ``returning``. ``request_head``
-and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which they reach it,
-``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets when it goes
-on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last one of its schedulers'."""
+``atomics_not_taken`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound
+the time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see,
+``horizon`` is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and
+``fill_tail`` are the ends of the list of the loads whose answers are known, in the order in which they will
+be there. ``return_place`` is where its next atomic on global memory goes, of the table ``returning``.
+``request_head`` and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which
+they reach it, ``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets
+when it goes on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last one of its
+schedulers'."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready first_for"
@@ -237,7 +244,7 @@ WARP = _narrow(
     ("resource state", "i4"),
     # The first cache line ends here.
     ("line groups", "i8"),
-    ("scheduler lanes unresolved ahead", "i4"),
+    ("scheduler lanes unresolved executed_early", "i4"),
     ("last_completion waiting_since block", "i8"),
     ("barrier depth launch span since products copies copied arrivals", "i8"),
 )
@@ -251,7 +258,7 @@ instruction
 is there, ``stalled`` the one in which its control code lets it issue that; ``groups`` and ``products`` count
 the groups of copies and of products that it has closed; ``copies`` counts its copies by lanes of which it is
 not known when they are back, ``copied`` is when the last of the others is, ``arrivals`` the address of the
-first of the arrivals that wait for them, or 0; ``ahead`` is how many of its next
+first of the arrivals that wait for them, or 0; ``executed_early`` is how many of its next
 instructions have been executed already."""
 
 RESULT = _record("until pending")
@@ -354,6 +361,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "line": LINE,
     "bucket": LINK,
     "fetched": CELL,  # by L0 and line, where L0s hold all of the code: when a line is there (`fetch`)
+    "slice": SLICE,
     "ready": CELL,  # when each sector of each line of L2 is there, in ticks
     "point": POINT,
 }

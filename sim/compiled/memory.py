@@ -33,6 +33,7 @@ from smlab.sim.compiled.jit import (
     returning_at,
     scheduler_at,
     sector_at,
+    slice_at,
     sm_at,
     warp_at,
     write_at,
@@ -64,6 +65,7 @@ from smlab.sim.instruction_source import (
     RUN_COUNT,
     TO_WRITE,
 )
+from smlab.sim.machine import SLICE_SPREAD
 
 TICK_BITS = 20
 SHARED_SECTORS = 1 << 27
@@ -526,7 +528,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
     told, index, parts, sectors = read_at(request, TO_WRITE), -1, 0, 0
     sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
     last_line = last_sector = -1
-    crowd = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
+    lanes_per_word = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
     for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUN_COUNT), 2):
         first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
         end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
@@ -542,7 +544,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
                 parts += 1
             access = access_at(st, index)
             sector_at(st, index * MAX_LANES + access.sectors).value = sector
-            sector_at(st, index * MAX_LANES + access.sectors).queue = crowd
+            sector_at(st, index * MAX_LANES + access.sectors).queue = lanes_per_word
             access.sectors += 1
             sectors += 1
             last_sector = sector
@@ -591,7 +593,7 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
 def send_part(st: State, i: int, index: int) -> None:
     """A part of a bulk copy takes the port once the copy engine has asked for all of it."""
     sm, access = sm_at(st, i), access_at(st, index)
-    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.port_ticks
+    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.bulk_sector_ticks
     leave_port(st, i, index)
 
 
@@ -684,8 +686,9 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
+    before, served = -1, 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        sector, crowd = sector_at(st, n).value, sector_at(st, n).queue
+        sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
@@ -698,9 +701,19 @@ def serve_l2(st: State, index: int) -> Word:
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
             st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks
         )
+        served = common.l2_free
+        if st.slices != 0:
+            if store != REDUCE:
+                ticks, occupied = st.slice_ticks, st.slice_occupied
+            elif tag != before:
+                ticks, occupied = st.slice_line_ticks, st.slice_line_occupied
+            else:
+                ticks, occupied = st.slice_atomic_ticks, st.slice_atomic_occupied
+            before = tag
+            served = max(served, _serve_slice(st, sector, access.when << TICK_BITS, ticks, occupied))
         if at == 0:
             at = _new_l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, store, crowd * word_ticks))
+        ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks, served))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -765,6 +778,24 @@ def arrived_from_memory(st: State, i: int) -> None:
 
 
 @helper
+def _serve_slice(st: State, sector: int, arrival: int, ticks: int, occupied: int) -> Word:
+    """When the slice of L2 that a sector lies in has served it."""
+    common, at = common_at(st, 0), 0
+    if st.slices > 1:
+        scattered = (sector // st.region_sectors * SLICE_SPREAD) & 0xFFFFFFFF
+        part = sector // st.part_sectors ^ scattered >> 15
+        at = 2 * (scattered * st.slice_pairs >> 32) + (part & 1)
+    one, saved = slice_at(st, at), 0
+    if st.shares_dram != 0:
+        common.slice_deepest = max(common.slice_deepest, one.free - arrival)
+        saved = common.slice_deepest
+    begin = max(arrival - saved, one.free)
+    one.free = begin + occupied
+    one.busy += occupied
+    return max(arrival, begin) + ticks
+
+
+@helper
 def _new_l2_line(st: State, tag: int) -> Word:
     """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM."""
     at, dirty = make(st, st.sms, tag)
@@ -787,23 +818,23 @@ def _merged(st: State, at: int, sector: int, arrival: int) -> Word:
 
 
 @helper
-def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int) -> Word:
-    """When a sector of the line ``at`` - 1 is ready in L2, in ticks; the lanes of an atomic take
-    ``queue_ticks`` one after the other."""
-    cache, line, common = cache_at(st, st.sms), line_at(st, at - 1), common_at(st, 0)
+def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int, served: int) -> Word:
+    """When a sector of the line ``at`` - 1 that its server has ``served`` is ready in L2, in ticks; the lanes
+    of an atomic take ``queue_ticks`` one after the other."""
+    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
     place = sector - line.tag * st.line_sectors
     ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1
-        moment = max(common.l2_free, ready.value)
+        moment = max(served, ready.value)
         if st.l2_merges != 0 and store == LOAD:
             ready.value = moment
     else:
         cache.misses += 1
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
-            moment = common.l2_free
+            moment = served
         else:
-            moment = _dram(st, 1, st.dram_ticks) + (st.dram_extra << TICK_BITS)
+            moment = max(served, _dram(st, 1, st.dram_ticks)) + (st.dram_extra << TICK_BITS)
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:
@@ -847,7 +878,7 @@ def hold(st: State) -> None:
 @helper
 def fetched_by_unsampled_blocks(st: State, sector: int) -> Word:
     """1 where a block that is not simulated has brought the sector, else 0."""
-    n = sector - st.elsewhere_first
+    n = sector - st.unsampled_first
     if n < 0 or n >= st.unsampled_sectors:
         return 0
-    return (read_at(st.elsewhere, n >> 6) >> (n & 63)) & 1
+    return (read_at(st.unsampled_bits, n >> 6) >> (n & 63)) & 1

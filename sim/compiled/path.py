@@ -151,10 +151,10 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
 def count_arrival(st: State, i: int, op: Record, lanes: int, passes: int, now: int) -> None:
     """An atomic arrives; the time with n > 0 goes on, or begins anew."""
     sm = sm_at(st, i)
-    if sm.atomic_ahead == 0 and sm.atomic_until < now:
+    if sm.atomics_not_taken == 0 and sm.atomic_until < now:
         sm.atomic_busy += sm.atomic_until - sm.busy_since
         sm.busy_since = now
-    sm.atomic_ahead += 1
+    sm.atomics_not_taken += 1
     sm.atomic_jobs += 1
     sm.cas_jobs += op.cas
     sm.lanes += lanes
@@ -279,7 +279,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         start = serve_atomic(st, number, job.work, now)
         end = server_at(st, number).end
         completion = end + op.tail
-        sm.atomic_ahead -= 1
+        sm.atomics_not_taken -= 1
         sm.atomic_occupied += end - start
         sm.atomic_area += completion - job.issue
         sm.cas_area += op.cas * (completion - job.issue)

@@ -164,26 +164,26 @@ def wake_up(st: State, i: int, k: int, now: int) -> Word:
     """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer; those
     of them that may issue now, as a mask."""
     scheduler, eligible = scheduler_at(st, k), 0
-    gone, nearest, looked_at = 0, NEVER, scheduler.blocked
+    expired, nearest, looked_at = 0, NEVER, scheduler.blocked
     if scheduler.queued == st.mio_entries:
         looked_at &= ~scheduler.coming
     if looked_at & (looked_at - 1) == 0:
         nearest = first_timer(st, k, looked_at)
         if nearest <= now:
-            gone, nearest = looked_at, NEVER
+            expired, nearest = looked_at, NEVER
     else:
         for n in range(0, st.positions, CACHE_LINE_WORDS):
             at, mine = address_of(wake_at(st, k * st.positions + n)), looked_at >> n
             past = due(at, now) & mine
-            gone |= past << n
+            expired |= past << n
             nearest = min(nearest, least(at, mine & ~past))
-    scheduler.blocked &= ~gone
-    scheduler.coming &= ~gone
+    scheduler.blocked &= ~expired
+    scheduler.coming &= ~expired
     scheduler.next_wake = nearest
     first = i * st.max_warps + (k - i * st.schedulers)
-    while gone != 0:
-        position = lowest_bit(gone)
-        gone &= gone - 1
+    while expired != 0:
+        position = lowest_bit(expired)
+        expired &= expired - 1
         w, wake = first + position * st.schedulers, wake_at(st, k * st.positions + position).value
         free = join(st, i, w, k, 1 << position, wake)
         if free <= now:
@@ -297,14 +297,14 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
         warp.state = EXITING
         warp.waiting_since = exit_cycle
         return
-    gone = max(exit_cycle, warp.last_completion)
-    charge(st, i, w, DRAIN, exit_cycle, gone)
+    finish_cycle = max(exit_cycle, warp.last_completion)
+    charge(st, i, w, DRAIN, exit_cycle, finish_cycle)
     warp.state = FINISHED
-    write_down(st, i, w, gone)
-    sm.resident_area += gone - warp.launch
+    write_down(st, i, w, finish_cycle)
+    sm.resident_area += finish_cycle - warp.launch
     block = block_at(st, warp.block - 1)
     block.unfinished -= 1
-    block.retire = max(block.retire, gone)
+    block.retire = max(block.retire, finish_cycle)
     if block.unfinished == 0:
         retiring_at(st, i * st.blocks_per_sm + sm.retiring).value = warp.block - 1
         sm.retiring += 1
@@ -312,12 +312,12 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
 
 
 @helper
-def write_down(st: State, i: int, w: int, gone: int) -> None:
+def write_down(st: State, i: int, w: int, finish_cycle: int) -> None:
     """What there is to tell of a warp that is gone. Until then its waiting times are kept by slot: those are
     in the processor's caches, and rows of the grid are not."""
     warp, row = warp_at(st, w), warp_row_at(st, warp_at(st, w).row)
     row.sm, row.slot, row.block, row.launch = i, w - i * st.max_warps, warp.block - 1, warp.launch
-    row.finish = gone
+    row.finish = finish_cycle
     first = warp.row * REASON_WORDS
     for n in range(REASON_WORDS):
         stall_row_at(st, first + n).value = stall_at(st, w * REASON_WORDS + n).value

@@ -282,9 +282,9 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
         chosen = (clusters[:, None] * size + np.arange(size)).reshape(-1)
         if sample:
             neighbours.before.go_back(keep=options.before is None)
-        elsewhere = neighbours.fetched(chosen, room * all_sms)
-        reads.append(elsewhere.read_each * launch.blocks)
-        source = MachineSource(launch, count, chosen if order is None else order[chosen], elsewhere)
+        unsampled = neighbours.fetched(chosen, room * all_sms)
+        reads.append(unsampled.read_each * launch.blocks)
+        source = MachineSource(launch, count, chosen if order is None else order[chosen], unsampled)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
         # What is recorded is the first sample's; of the others only the time is told.
@@ -329,7 +329,8 @@ def _share_of_machine(launch: MachineLaunch, gpu: Gpu, count: int, policy: str |
     """The machine of ``count`` SMs with their share of what all share: bandwidth, and, for a kernel whose
     memory does not fit into L2, room in that (or else a sample would never write back what it stores)."""
     all_sms, machine = gpu.integer("gpu.sms"), machine_from(share_of(gpu, count), policy)
-    machine = dataclasses.replace(machine, shares_dram=True)
+    slices = dataclasses.replace(machine.l2_slices, sms=count, all_sms=all_sms)
+    machine = dataclasses.replace(machine, shares_dram=True, l2_slices=slices)
     lines = machine.l2.sets * machine.l2.ways
     local = 32 * launch.warps_per_block * launch.local_bytes
     if local:

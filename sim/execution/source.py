@@ -64,13 +64,13 @@ class MachineSource:
         launch: MachineLaunch,
         sms: int,
         blocks: NDArray[np.int64] | None = None,
-        elsewhere: UnsampledFetches | None = None,
+        unsampled: UnsampledFetches | None = None,
         recording: Recording | None = None,
     ) -> None:
         self.launch = launch
         self.recording = recording
         self.blocks = launch.launch_order if blocks is None else blocks
-        self.elsewhere = elsewhere
+        self.unsampled = unsampled
         self.memory: MachineMemory | None = None
         self.interpreter: Interpreter | None = None
         self.warps_of_sm = 1

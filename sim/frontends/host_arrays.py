@@ -1,6 +1,6 @@
 """Arrays and tensors of the host as memory of the simulated GPU: what a kernel's pointers point to.
 
-A view keeps its place in what it is a view of: pointers that were so many bytes apart on the host are so on
+A view keeps its place in what it is a view of. Pointers that were so many bytes apart on the host are so on
 the GPU, and two views of one array share its memory.
 """
 

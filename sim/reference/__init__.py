@@ -83,6 +83,8 @@ def run(
             gpu.memory.l2.misses,
             gpu.memory.dram_sectors,
             lowered.machine.dram_sectors_left(gpu.memory.dram_free_ticks, gpu.cycles),
+            sum(gpu.memory.slice_busy_ticks),
+            max(gpu.memory.slice_busy_ticks, default=0),
         ),
         warps=WarpTable.from_rows(record.warps, record.stalls),
         blocks=BlockTable.from_rows(record.blocks),

@@ -28,8 +28,8 @@ class SimulatedGpu:
         self.clock = Clock()
         self.recorder = Recorder(keep)
         self.progress = progress
-        elsewhere = None if lowered.source is None else lowered.source.elsewhere
-        self.memory = MemorySystem(lowered.machine, () if elsewhere is None else elsewhere)
+        unsampled = None if lowered.source is None else lowered.source.unsampled
+        self.memory = MemorySystem(lowered.machine, () if unsampled is None else unsampled)
         if lowered.l2 is not None:
             self.memory.begin(lowered.l2.of(lowered.machine))
         self.memory.hold(*lowered.kernel.in_l2)

@@ -95,15 +95,18 @@ class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
     L2 and DRAM are servers that take work in the order in which requests reach L2, so their times follow from
-    the end of the work before (start = max(arrival, free)). ``elsewhere`` are sectors that blocks which are
+    the end of the work before (start = max(arrival, free)). ``unsampled`` are sectors that blocks which are
     not simulated have brought to L2.
     """
 
-    def __init__(self, machine: Machine, elsewhere: Container[int] = ()) -> None:
+    def __init__(self, machine: Machine, unsampled: Container[int] = ()) -> None:
         self.machine = machine
-        self.elsewhere = elsewhere
+        self.unsampled = unsampled
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
         self.l2_free_ticks = 0
+        self.slice_free_ticks = [0] * machine.l2_slices.count
+        self.slice_busy_ticks = [0] * machine.l2_slices.count
+        self.slice_deepest_ticks = 0
         self.dram_free_ticks = 0
         self.dram_deepest_ticks = 0
         self.dram_sectors = 0
@@ -129,13 +132,13 @@ class MemorySystem:
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
-    def serve(self, sectors: list[int], asks: Operation, now: int, crowd: dict[int, int]) -> int:
+    def serve(self, sectors: list[int], asks: Operation, now: int, lanes_per_word: dict[int, int]) -> int:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready.
 
-        ``crowd`` tells for atomics how many lanes ask for one word of each sector.
+        ``lanes_per_word`` tells for atomics how many lanes ask for one word of each sector.
         """
         m = self.machine
-        last = 0
+        last, before = 0, -1
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
         for sector in sectors:
@@ -144,24 +147,28 @@ class MemorySystem:
             hit = bool(line.valid >> place & 1)
             reads = operation in ("load", "copy")
             merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
+            served = 0
             if not merges:
                 ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
+                begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
+                served = max(self.l2_free_ticks, self._slice(sector, now << TICK_BITS, atomic, begins_line))
+                before = sector
             if evicted is not None and evicted.dirty:
                 self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
             if hit:
                 self.l2.hits += 1
                 ready = line.ready_ticks[place]
                 if not merges:
-                    ready = max(self.l2_free_ticks, ready)
-            elif operation == "store" or sector in self.elsewhere:
+                    ready = max(served, ready)
+            elif operation == "store" or sector in self.unsampled:
                 self.l2.misses += 1
-                ready = self.l2_free_ticks
+                ready = served
             else:
                 self.l2.misses += 1
-                ready = self._dram(1, m.dram_sector_ticks) + (m.dram_extra_cycles << TICK_BITS)
+                ready = max(served, self._dram(1, m.dram_sector_ticks)) + (m.dram_extra_cycles << TICK_BITS)
             if atomic:
-                ready += crowd[sector] * asks.request.word
+                ready += lanes_per_word[sector] * asks.request.word
             if not hit or atomic or (m.l2_merges_reads and reads):
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
@@ -169,6 +176,21 @@ class MemorySystem:
                 line.dirty |= 1 << place
             last = max(last, ready)
         return ceil_cycles(last)
+
+    def _slice(self, sector: int, arrival: int, atomic: bool, begins_line: bool) -> int:
+        """When a sector's slice has served it; 0 where L2 has none. In a sample, what the other SMs ask of
+        the slice comes behind it."""
+        timing = self.machine.l2_slices
+        if not timing.count:
+            return 0
+        ticks = timing.atomic_sector_ticks if atomic else timing.sector_ticks
+        ticks += timing.atomic_line_ticks if atomic and begins_line else 0
+        occupied, at = timing.occupied(ticks), timing.slice_of(sector)
+        self.slice_deepest_ticks = max(self.slice_deepest_ticks, self.slice_free_ticks[at] - arrival)
+        saved = self.slice_deepest_ticks if self.machine.shares_dram else 0
+        self.slice_free_ticks[at] = max(arrival - saved, self.slice_free_ticks[at]) + occupied
+        self.slice_busy_ticks[at] += occupied
+        return max(arrival + ticks, self.slice_free_ticks[at] - occupied + ticks)
 
     def _dram(self, sectors: int, sector_ticks: int) -> int:
         arrival = self.l2_free_ticks
@@ -231,18 +253,18 @@ class LevelOne:
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
         if self.cluster_blocks > 1 and sectors and sectors[0] * m.sector_bytes < SHARED_END:
             rank = sectors[0] * m.sector_bytes >> 24
-            elsewhere = rank != job.warp.block.index % self.cluster_blocks
+            remote = rank != job.warp.block.index % self.cluster_blocks
             if operation in ATOMICS:
                 self.atomics.append(job)
             job.addresses = []
-            network = m.network_load_cycles + self._network_wait(job, len(sectors)) if elsewhere else 0
+            network = m.network_load_cycles + self._network_wait(job, len(sectors)) if remote else 0
             self.complete_after(job, max(job.end + 1, hit_cycle - m.generic_shared_saving) + network - now)
             return
-        crowd, ticks = {}, 0
+        lanes_per_word, ticks = {}, 0
         if operation in ATOMICS:
             self.atomics.append(job)
-            crowd, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
-            ticks = max(len(job.addresses) * request.lane, sum(crowd.values()) * request.packet)
+            lanes_per_word, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
+            ticks = max(len(job.addresses) * request.lane, sum(lanes_per_word.values()) * request.packet)
         missed = [s for s in sectors if not self._hit(s)] if loads else sectors
         self.store_sectors += 0 if loads else len(sectors)
         if not missed:
@@ -264,13 +286,15 @@ class LevelOne:
 
         def reach_l2() -> None:
             job.returns = (
-                self.memory.serve(wanted, job.operation, self.clock.now, crowd) + m.l2_return_cycles + extra
+                self.memory.serve(wanted, job.operation, self.clock.now, lanes_per_word)
+                + m.l2_return_cycles
+                + extra
             )
             if loads:
                 wait = job.returns - self.clock.now
                 self.clock.call(wait, Phase.RETURN, lambda: self.fill(job), self.sm, job.sequence)
             for each in (job, *job.followers):
-                self._came(each, job.returns)
+                self._arrived(each, job.returns)
 
         self.clock.call(arrival - now, Phase.MEMORY, reach_l2, self.sm, job.sequence)
 
@@ -281,11 +305,11 @@ class LevelOne:
         m, now = self.machine, self.clock.now
         self.bulk_free_ticks = max(now << TICK_BITS, self.bulk_free_ticks) + part.lines * m.bulk_line_ticks
         begin = max(self.bulk_free_ticks, self.port_free_ticks)
-        self.port_free_ticks = begin + len(part.sectors) * m.port_sector_ticks
+        self.port_free_ticks = begin + len(part.sectors) * m.bulk_sector_ticks
 
         def reach_l2() -> None:
-            crowd = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
-            ready = self.memory.serve(part.sectors, operation, self.clock.now, crowd)
+            lanes_per_word = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
+            ready = self.memory.serve(part.sectors, operation, self.clock.now, lanes_per_word)
             known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
 
         self.clock.call(ceil_cycles(self.port_free_ticks) - now, Phase.MEMORY, reach_l2, self.sm, sequence)
@@ -298,9 +322,9 @@ class LevelOne:
             if leader.returns < 0:
                 leader.followers.append(job)
             else:
-                self._came(job, leader.returns)
+                self._arrived(job, leader.returns)
 
-    def _came(self, job: Job, returns: int) -> None:
+    def _arrived(self, job: Job, returns: int) -> None:
         """One of the returns that a job waits for is known; with the last one its completion is."""
         job.due = max(job.due, returns)
         job.awaited -= 1

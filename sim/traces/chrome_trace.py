@@ -76,8 +76,8 @@ def trace_events(result: SimResult, instructions: Sequence[InstructionName] = ()
 def _instruction_at(
     result: SimResult, instructions: Sequence[InstructionName]
 ) -> Callable[[int, int, int], dict[str, Any]]:
-    """Tells the instruction that a warp was at in a cycle: the next one that it issued; at a barrier, and
-    when only jobs are in flight, the one before (SEMANTICS 9)."""
+    """Tells the instruction that a warp was at in a cycle: the next one that it issued. At a barrier, and
+    when only jobs are in flight, it is the one before (SEMANTICS 9)."""
     if result.issues is None or not instructions:
         return lambda warp, cycle, reason: {}
     order = np.lexsort((result.issues.cycle, result.issues.warp))

@@ -1,12 +1,12 @@
 """What waits for what in a recorded kernel: a trace names registers, but holds no control codes.
 
-The places in the code that followed each other in some warp make a graph; the writers of a register that
-reach an instruction along it are those that it waits for, and so are the loads and stores that still have to
-read a register which it overwrites. Writers of fixed latency are not waited for by those that overwrite
+The places in the code that followed each other in some warp make a graph. An instruction waits for the
+writers of its registers that reach it along the graph. It also waits for the loads and stores that still have
+to read a register which it overwrites. Writers of fixed latency are not waited for by those that overwrite
 their result, since they come in order.
 
 A trace names no predicates. A comparison's result is taken to be read by the instructions that must have one:
-branches that were seen to go on and not to, those executed for some of the lanes around them, and selections.
+branches that were seen to go both ways, those executed for some of the lanes around them, and selections.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class RecordedKernel:
 
     ``code`` are its instructions, in the order of their PCs. Warp w of the grid (block times warps a block
     plus its place) executed the elements ``first[w]`` to ``first[w + 1]`` of ``index`` (into ``code``) and
-    ``mask``; ``place`` says where in ``words`` the addresses of an element are, or `NOWHERE`: `EVEN`, first
-    address and stride, or `EACH` and 32 addresses.
+    ``mask``. ``place`` says where in ``words`` the addresses of an element are, or `NOWHERE`. There stand
+    `EVEN`, first address and stride, or `EACH` and 32 addresses.
     """
 
     where: str

@@ -1,9 +1,9 @@
 """A trace on a simulated GPU: its instructions lowered, and timed.
 
-How the issue is timed: an instruction issues when the registers that it reads are there, and those that it
-overwrites have been read (`dependences`); all else (pipes, queues, caches, the atomic unit) is as for machine
-code. What only control codes say is missing: a branch is taken to hold its warp for `BRANCH_STALL_CYCLES`,
-what assemblers write, and predicates are guessed.
+An instruction issues when the registers that it reads are there, and those that it overwrites have been read
+(`dependences`). All else (pipes, queues, caches, the atomic unit) is as for machine code. What only control
+codes say is missing: a branch is taken to hold its warp for `BRANCH_STALL_CYCLES`, what assemblers write, and
+predicates are guessed.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class TraceSource:
     byte, bytes) a thread."""
 
     ordered = False
-    elsewhere = None
+    unsampled = None
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ between ``#BEGIN_TB`` and ``#END_TB``, with ``thread block = x,y,z`` and for eac
 
 PC, mask and addresses are hexadecimal, all other numbers decimal. ``width`` is 0 where nothing asks for
 memory; else it is the bytes a lane, as far as the opcode names them. Mode 0 lists the address of every active
-lane; mode 1 gives the first one's and a stride, for active lanes that follow each other; mode 2 gives the
-first one's and for each further active lane the distance from the one before it.
+lane. Mode 1 gives the first one's and a stride, for active lanes that follow each other. Mode 2 gives the
+first one's, and for each further active lane the distance from the one before it.
 
 Facts of the format are from Accel-Sim's tracer and its reader (Khairy et al., ISCA 2020; version 5 of the
 tracer).

@@ -44,10 +44,9 @@ def atomics(options: AtomicsOptions) -> Kernel:
 
     ``cas_warps`` of all the warps do compare-and-swap instead of ``op``, the first ones of the grid.
     ``lanes`` lanes are active, ``same_word`` of them on each word, ``same_bank`` distinct words on each bank.
-    ``iterations=1`` is the all-at-once microbenchmark of Dong & Pai, Section 3.2; with more, the atomics of
-    one warp follow each other as fast as the queue takes them, or, with ``returns``, each waits for the
-    result of the one before (the looped microbenchmark: the number of jobs circulating is the number of
-    warps).
+    ``iterations=1`` is the all-at-once microbenchmark of Dong & Pai, Section 3.2. With more, the atomics of
+    one warp follow each other as fast as the queue takes them. With ``returns`` each waits for the result of
+    the one before: the looped microbenchmark, in which as many jobs circulate as there are warps.
 
     Raises:
         SmlabError: for what cannot be laid out, naming the key.

@@ -96,9 +96,9 @@ def histogram(gpu: Gpu, options: HistogramOptions) -> Kernel:
     """The histogram of a ``solid`` or ``uniform`` image of ``pixels`` pixels, by blocks of ``threads``
     threads on ``gpu``.
 
-    ``op`` is ``add`` or ``popc-inc``; ``sms`` says how many of the GPU's SMs to simulate (``all``, or a
-    number, for which L2 and DRAM should be scaled by `share_of`); ``blocks_per_sm`` is the grid's blocks for
-    each SM of the GPU, 0 for as many as fit; ``cache`` is ``warm`` or ``cold``, ``channels`` ``constant`` or
+    ``op`` is ``add`` or ``popc-inc``. ``sms`` says how many of the GPU's SMs to simulate: ``all``, or a
+    number, for which L2 and DRAM should be scaled by `share_of`. ``blocks_per_sm`` is the grid's blocks for
+    each SM of the GPU, 0 for as many as fit. ``cache`` is ``warm`` or ``cold``, ``channels`` ``constant`` or
     ``variable``.
 
     Raises:
@@ -120,8 +120,8 @@ def histogram_of_image(gpu: Gpu, image: Bytes, options: CountingOptions, sms: in
     """The kernel that counts ``image``, bytes of shape ``(pixels, 4)``; the other arguments as in
     `histogram`.
 
-    Only the blocks of the simulated SMs are in it: of k of the GPU's N SMs, the first k / N of the grid,
-    which do what they would do in the whole launch.
+    Only the blocks of the simulated SMs are in it. Of k of the GPU's N SMs these are the first k / N of the
+    grid, and they do what they would do in the whole launch.
     """
     check_histogram(image, options)
     threads, variant = options.threads, options.variant

@@ -1,10 +1,10 @@
 """The machine code of the histogram kernels, as the workload `smlab.sim.workloads.histogram` runs it.
 
 The paper gives source (Listings 1 and 2), not machine code. These instructions are what NVIDIA's compiler
-(NVRTC 12.9) makes of the listings with four channels and the omitted parts written in the obvious way: as
-many of each kind, with their dependences, in nearly their order. (Assumed: that the authors' compiler, CUDA
-12.3, did the same.) By kind: ``imad`` runs on the FP32 pipe, as all of IMAD does since Volta, ``int32`` on
-the integer pipe, ``control`` stands for branches, YIELD and instructions that are predicated off, which take
+(NVRTC 12.9) makes of the listings, with four channels and the omitted parts written in the obvious way. There
+are as many of each kind, with their dependences, in nearly their order. (Assumed: that the authors' compiler,
+CUDA 12.3, did the same.) ``imad`` runs on the FP32 pipe, as all of IMAD does since Volta, and ``int32`` on
+the integer pipe. ``control`` stands for branches, YIELD and instructions that are predicated off, which take
 an issue slot and do nothing.
 
 A pixel's loop is, for (sm_70 original, reordered; sm_86 original, reordered): the address, 2 imad; 4 byte
@@ -15,11 +15,10 @@ vote), 2 control on sm_86. The dummy read on sm_86 adds 1 imad, and for each ato
 and a store that is predicated off.
 
 The listings say ``channels`` and ``chans``, which may have been variables. Then the compiler keeps the bytes
-in local memory, and Listing 2 divides: on sm_70 77 instructions a pixel for the original and 135 for the
-reordered kernel, instead of 26 and
-62. The ``variable`` code is that (on sm_86 with that architecture's loop end); an access to local memory is a
-    shared-memory
-access of four passes here, which has about an L1 hit's latency.
+in local memory, and Listing 2 divides. On sm_70 the original has 77 instructions a pixel in place of 26, the
+reordered kernel 135 in place of 62. The ``variable`` code is that (on sm_86 with that architecture's loop
+end). An access to local memory is a shared-memory access of four passes here, which has about an L1 hit's
+latency.
 """
 
 from __future__ import annotations

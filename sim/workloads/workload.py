@@ -157,7 +157,7 @@ class Program:
 class Kernel:
     """A grid of ``blocks`` thread blocks.
 
-    ``roles`` has one row for all blocks, or one row a block; a row gives for each warp of the block the index
+    ``roles`` has one row for all blocks, or one row a block. A row gives for each warp of the block the index
     of its program (`NO_WARP` leaves the place empty). ``sms`` is the number of SMs that share the grid.
     ``in_l2`` is a range of global memory, first byte and size, that L2 has seen just before the launch.
     """

@@ -140,9 +140,9 @@ for title, members in GROUPS.items():
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: 0 done, 1 a check fell short, 2 unusable input in one line, 70 a defect of smlab,
-    130 interrupted, 143 ended by SIGTERM, which is treated like Ctrl-C: what was done is kept, and no process
-    stays behind."""
+    """Run the command line. The exit status is 0 (done), 1 (a check fell short), 2 (unusable input, told in
+    one line), 70 (a defect of smlab), 130 (interrupted) or 143 (ended by SIGTERM). SIGTERM is treated like
+    Ctrl-C: what was done is kept, and no process stays behind."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):

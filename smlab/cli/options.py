@@ -62,8 +62,7 @@ JobsOption = Annotated[
     int | None, typer.Option("--jobs", metavar="N", min=1, help="Worker processes (default: all cores).")
 ]
 DaskOption = Annotated[
-    str | None,
-    typer.Option("--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
+    str | None, typer.Option("--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
 ]
 ClockOption = Annotated[
     float | None,
@@ -79,8 +78,7 @@ AlternativeOption = Annotated[
     ),
 ]
 ToleranceOption = Annotated[
-    str,
-    typer.Option("--tolerance", metavar="P", help="How much slower the second run may be: 2%, or 0.02."),
+    str, typer.Option("--tolerance", metavar="P", help="How much slower the second run may be: 2%, or 0.02.")
 ]
 
 

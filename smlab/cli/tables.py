@@ -23,8 +23,8 @@ BETWEEN, EDGES = 3, 2
 
 @dataclass(frozen=True)
 class Heading:
-    """A column. What is not ``fold`` is shown whole or not at all, and what is on ``min_width`` characters
-    at least; ``drop`` says what goes first where the terminal is too narrow (0: never)."""
+    """A column. Without ``fold`` it is shown whole or not at all, else on ``min_width`` characters at least.
+    ``drop`` says what goes first where the terminal is too narrow (0: never)."""
 
     text: str
     justify: Literal["left", "right"]

@@ -1,4 +1,4 @@
-"""Which GPU a kernel runs on, as the options say: a description, at a clock, with constants changed, under
+"""Which GPU a kernel runs on, as the options say: a description, at a clock, with constants changed. It has
 one or all of the alternatives for its atomic unit that the evidence leaves open."""
 
 from __future__ import annotations

@@ -11,7 +11,14 @@ from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, comp
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords
 from smlab.sim.instructions import Unit
 from smlab.sim.lowering import LoweredKernel, lower
-from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, GlobalAtomicTiming, Machine, machine_from
+from smlab.sim.machine import (
+    TICKS_PER_CYCLE,
+    CacheShape,
+    GlobalAtomicTiming,
+    Machine,
+    SliceTiming,
+    machine_from,
+)
 from smlab.sim.policies import POLICIES
 from smlab.sim.traces.compare import first_difference
 from smlab.sim.workloads.workload import NO_WARP
@@ -78,6 +85,16 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         dram_sector_ticks=draw(ticks),
         dram_write_ticks=draw(ticks),
         shares_dram=draw(st.booleans()),
+        l2_slices=SliceTiming(
+            count=draw(st.sampled_from([0, 1, 2, 6])),
+            part_sectors=draw(st.integers(1, 9)),
+            region_sectors=draw(st.integers(1, 40)),
+            sector_ticks=draw(ticks),
+            atomic_sector_ticks=draw(ticks),
+            atomic_line_ticks=draw(ticks),
+            sms=draw(st.integers(1, 3)),
+            all_sms=draw(st.integers(3, 100)),
+        ),
     )
 
 

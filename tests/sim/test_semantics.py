@@ -12,7 +12,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, simulate
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.lowering import lower
-from smlab.sim.machine import TICK_BITS, CacheShape, machine_from
+from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, CacheShape, SliceTiming, machine_from
 from smlab.sim.policies import POLICIES
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES
@@ -194,6 +194,61 @@ def test_a_coalescer_makes_one_read_of_those_that_wait_for_a_sector(gpu: Gpu, en
     assert each - one == pytest.approx(300 - slow.dram_extra_cycles, abs=2)
 
 
+def _added(gpu: Gpu, engine: str, stride_bytes: int, blocks: int = 4) -> float:
+    """Cycles that one more line of additions by each of some SMs takes, the SMs that far from each other."""
+    machine = dataclasses.replace(
+        machine_from(gpu),
+        l2_sector_ticks=1,
+        l2_atomic_sector_ticks=1,
+        l2_slices=SliceTiming(
+            count=8,
+            sector_ticks=TICKS_PER_CYCLE,
+            atomic_sector_ticks=8 * TICKS_PER_CYCLE,
+            atomic_line_ticks=3 * TICKS_PER_CYCLE,
+        ),
+    )
+
+    def cycles(times: int) -> int:
+        adds = Instruction("global-reduce", memory=Affine(warp_stride_bytes=stride_bytes))
+        kernel = Kernel(
+            "k", (Program("p", (Loop(times, (adds,)),)),), ((0,),), blocks, sms=blocks, in_l2=(0, 1 << 20)
+        )
+        return ENGINES[engine](lower(kernel, machine), Record.TOTALS, None, None).cycles
+
+    return (cycles(24) - cycles(8)) / 16
+
+
+def test_a_slice_of_l2_serves_the_lines_that_lie_in_it_one_after_the_other(gpu: Gpu, engine: str) -> None:
+    """A line takes 3 + 4 x 8 cycles of its slice. Two lines share 256 bytes, which lie in one slice."""
+    line = 35
+    assert _added(gpu, engine, 0) == pytest.approx(4 * line, abs=1)
+    assert _added(gpu, engine, 128, blocks=2) == pytest.approx(2 * line, abs=1)
+    assert _added(gpu, engine, 256, blocks=2) == pytest.approx(line, abs=1)
+    assert _added(gpu, engine, 256) == pytest.approx(2 * line, abs=1)  # 1 KiB lies in two slices
+
+
+def test_slices_share_out_what_lies_in_a_row_and_what_lies_far_apart() -> None:
+    slices = SliceTiming(count=36)
+    for stride in (1, 32, 512, 1 << 15):
+        found = np.bincount([slices.slice_of(n * stride) for n in range(1 << 14)], minlength=36)
+        assert found.max() < 1.25 * found.mean()
+        assert found.min() > 0.75 * found.mean()
+
+
+def test_the_sms_that_are_not_simulated_use_the_slices_as_well(gpu: Gpu, engine: str) -> None:
+    """Of 12 SMs one: each sector of its additions has eleven others behind it in the slice."""
+    adds = Instruction("global-reduce", memory=Affine(warp_stride_bytes=0))
+    kernel = Kernel("k", (Program("p", (Loop(40, (adds,)),)),), ((0,),), in_l2=(0, 128))
+
+    def cycles(all_sms: int) -> int:
+        slices = SliceTiming(count=8, atomic_sector_ticks=2 << TICK_BITS, all_sms=all_sms)
+        machine = dataclasses.replace(machine_from(gpu), l2_slices=slices)
+        return ENGINES[engine](lower(kernel, machine), Record.TOTALS, None, None).cycles
+
+    # And the last line's own sectors have the others' behind the ones before them.
+    assert cycles(12) - cycles(1) == 39 * 11 * 8 + 3 * 11 * 2
+
+
 def test_a_hit_in_l1_leaves_the_other_lines_alone(gpu: Gpu, engine: str) -> None:
     """Found by the comparison of the engines: completing hits once filled lines that nobody had asked for."""
     machine = dataclasses.replace(machine_from(gpu), l1=CacheShape(sets=1, ways=2))
@@ -263,7 +318,7 @@ def _reductions(gpu: Gpu, op: str, lane_stride_bytes: int, warps: int = 1, **cha
         ((0,) * warps,),
         in_l2=(0, 1 << 16),
     )
-    quick = {"l2.atomic_interval_cycles": 0.5, "l2.atomic_sector_factor": 1, **keys}
+    quick = {"l2.atomic_interval_cycles": 0.5, "l2.atomic_sector_factor": 1, "l2.slice_bytes": 0, **keys}
     return simulate(kernel, gpu.with_values(quick, source="test"), keep=Record.ALL)
 
 

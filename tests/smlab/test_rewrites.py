@@ -162,7 +162,7 @@ def test_a_remainder_becomes_a_comparison_only_where_a_sum_is_wrapped() -> None:
     source = f"{HEAD}(float *out, int n)\n{{\n    out[(threadIdx.x + 1) % n] = threadIdx.x % n;\n}}\n"
     compared, unsigned, _ = changed(source, launch(out=[THREADS], n=100), "integers")
     assert "smlab_wrapped((threadIdx.x + 1), n)" in compared
-    assert "(unsigned)(threadIdx.x) % (unsigned)(n)" in compared
+    assert "((int)(threadIdx.x) - ((int)((unsigned)(threadIdx.x) / (unsigned)(n))) * (int)(n))" in compared
     assert "smlab_wrapped" not in unsigned
     masked = changed(source, launch(out=[THREADS], n=THREADS), "integers")[-1]
     assert "out[((threadIdx.x + 1) & (n - 1))] = ((threadIdx.x) & (n - 1));" in masked.replace(
@@ -368,6 +368,147 @@ IN_MEMORY = f"""{HEAD}(const float *x, float *out, int n)
 """
 
 
+SLOW_LANES = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i * 64 + j < n && j < 1)
+        out[i * 64 + j] = 2.0f * x[i * 64 + j];
+}}
+"""
+ONE_ADDS = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    __shared__ float part[128];
+    part[threadIdx.x] = x[blockIdx.x * 128 + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+        float sum = 1.0f, most = part[0];
+        for (int k = 0; k < 128; k++)
+            sum += part[k];
+        for (int k = 1; k < 128; k++)
+            most = fmaxf(most, part[k]);
+        out[2 * blockIdx.x] = sum;
+        out[2 * blockIdx.x + 1] = most;
+    }}
+}}
+"""
+COPIED_ON = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    __shared__ float now[129], last[129];
+    int i = threadIdx.x;
+    now[i + 1] = 0.0f;
+    last[i + 1] = x[blockIdx.x * 128 + i];
+    if (i == 0)
+        last[0] = 3.0f;
+    __syncthreads();
+    for (int r = 0; r < 5; r++) {{
+        now[i + 1] = 0.5f * (last[i] + last[i + 1]);
+        __syncthreads();
+        last[i + 1] = now[i + 1];
+        __syncthreads();
+    }}
+    out[blockIdx.x * 128 + i] = last[i + 1];
+}}
+"""
+IN_PLACE = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    __shared__ float v[129];
+    int i = threadIdx.x;
+    v[i] = x[blockIdx.x * 128 + i];
+    if (i == 0)
+        v[128] = 1.0f;
+    __syncthreads();
+    for (int r = 127; r >= 0; r--) {{
+        float next = v[i] + v[i + 1];
+        __syncthreads();
+        if (i <= r)
+            v[i] = 0.5f * next;
+        __syncthreads();
+    }}
+    if (i == 0)
+        out[blockIdx.x] = v[0];
+}}
+"""
+STRUCTURES = f"""struct Sums {{{{ int first, second, third, fourth; }}}};
+{HEAD}(const float *x, Sums *count, int n)
+{{{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    Sums *mine = &count[(int)x[i] & 1];
+    atomicAdd(&mine->first, 1);
+    atomicAdd(&mine->third, i);
+}}}}
+""".replace("{{", "{").replace("}}", "}")
+TWO_TABLES = f"""#define KINDS (8 / 4)
+{HEAD}(const float *x, int *count, int n)
+{{
+    __shared__ int bins[KINDS][3], many[3];
+    if (threadIdx.x < 6)
+        bins[threadIdx.x / 3][threadIdx.x % 3] = 0;
+    if (threadIdx.x < 3)
+        many[threadIdx.x] = 0;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x, kind = (int)x[i] % 3;
+    atomicAdd(&bins[threadIdx.x & 1][kind], i);
+    atomicAdd(&many[kind], 1);
+    __syncthreads();
+    if (threadIdx.x < 6)
+        atomicAdd(&count[threadIdx.x], bins[threadIdx.x / 3][threadIdx.x % 3] + many[threadIdx.x % 3]);
+}}
+"""
+WHOLE_SHARED = f"""{HEAD}(const float *x, int *count, int n)
+{{
+    __shared__ int digits[1024];
+    for (int k = threadIdx.x; k < 1024; k += blockDim.x)
+        digits[k] = (int)(x[k % 512] * 10.0f);
+    __syncthreads();
+    count[blockIdx.x * blockDim.x + threadIdx.x] = digits[(7 * threadIdx.x) % 1024];
+}}
+"""
+SPLIT = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    __shared__ float part[4];
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        sum += x[i] * blockIdx.x;
+    for (int step = 16; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+        sum = part[0] + part[1] + part[2] + part[3];
+        out[blockIdx.x] = sum;
+    }}
+}}
+"""
+MARKS = f"""{HEAD}(const float *x, int *count, int n)
+{{
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    bool found = false;
+    for (int k = 0; k < 40; k++)
+        if (x[(row + 3 * k) % 500] > 3.9f)
+            found = true;
+    if (found)
+        count[row] = 1;
+}}
+"""
+DIVIDED = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const size_t at = i;
+    out[i] = x[i % n] + i / (n * n) % n + (at / 7 + 1) % n;
+}}
+"""
+ALIGNED = f"""struct Point {{{{ float x, y, z, w; }}}};
+{HEAD}(const Point *x, Point *out, int n)
+{{{{
+    int i = threadIdx.x;
+    Point p = x[i];
+    p.w = p.x + p.y;
+    out[i] = p;
+}}}}
+""".replace("{{", "{").replace("}}", "}")
+
+
 @pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is not installed")
 @pytest.mark.parametrize(
     ("source", "kinds"),
@@ -380,6 +521,17 @@ IN_MEMORY = f"""{HEAD}(const float *x, float *out, int n)
         pytest.param(ROW_SUMS, {"lanes-along-rows": 1, "split-sums": 2}, id="rows"),
         pytest.param(AROUND, {"window": 1}, id="window"),
         pytest.param(IN_MEMORY, {"register-sum": 1, "integers": 1}, id="registers"),
+        pytest.param(SLOW_LANES, {"axis": 1}, id="axes"),
+        pytest.param(ONE_ADDS, {"trees": 1}, id="one-adds"),
+        pytest.param(COPIED_ON, {"roles": 1}, id="roles"),
+        pytest.param(IN_PLACE, {"twice,": 1}, id="in-turn"),
+        pytest.param(STRUCTURES, {"own-counters": 1}, id="structures"),
+        pytest.param(TWO_TABLES, {"copies": 2}, id="tables"),
+        pytest.param(WHOLE_SHARED, {"less-shared": 2}, id="narrower"),
+        pytest.param(SPLIT, {"split-loop": 3}, id="split"),
+        pytest.param(MARKS, {"lanes-along-rows": 1}, id="marks"),
+        pytest.param(DIVIDED, {"integers": 4}, id="divided"),
+        pytest.param(ALIGNED, {"aligned": 1}, id="aligned"),
     ],
 )
 def test_changes_of_a_kind_compute_the_same(source: str, kinds: dict[str, int], tmp_path: Path) -> None:

@@ -16,14 +16,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate import predict
 from smlab.validation.calibrate.cases import Cases, Floats
-from smlab.validation.calibrate.noise import (
-    HUBER,
-    Launches,
-    SharedNoise,
-    shared_noise,
-    spread,
-    whitened,
-)
+from smlab.validation.calibrate.noise import HUBER, Launches, SharedNoise, shared_noise, spread, whitened
 from smlab.validation.calibrate.predict import (
     BASE,
     CAS_LINK,

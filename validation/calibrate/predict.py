@@ -80,13 +80,7 @@ def _shares(entries: float) -> tuple[tuple[int, float], tuple[int, float]]:
 
 @numba.njit(cache=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
 def _all(
-    path: BurstPath,
-    warps: Ints,
-    operations: Ints,
-    passes: Ints,
-    interval: Floats,
-    room: int,
-    unit: int,
+    path: BurstPath, warps: Ints, operations: Ints, passes: Ints, interval: Floats, room: int, unit: int
 ) -> Floats:
     sub_cores, pipes = path.sub_cores, path.pipes
     found = np.zeros(warps.size)

@@ -109,9 +109,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "case",
         "Dong & Pai's histogram, simulated",
-        f"Section 4 of the paper on {sum(map(len, by_gpu.values()))} points of its grid: Listings 1 and 2 "
-        "with the addresses of real image bytes, one block an SM, on simulated Titan V and RTX A6000. What "
-        "the paper leaves open is assumed by name (`sim/workloads/histogram.py`)"
+        f"Section 4 of the paper on {sum(map(len, by_gpu.values()))} points of its grid. Listings 1 and 2 "
+        "run with the addresses of real image bytes, one block an SM, on a simulated Titan V and RTX A6000. "
+        "What the paper leaves open is assumed by name (`sim/workloads/histogram.py`)"
         + ("; what the evidence leaves open of the atomic unit is asked each way" if others else "")
         + ". **Nothing is fitted to it.** `smlab case histogram` runs the whole grid.",
     )

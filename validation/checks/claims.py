@@ -130,10 +130,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     section.table(
         "claims-by-paper",
-        [
-            Column("paper"),
-            *(Column(str(v)) for v in PaperVerdict),
-        ],
+        [Column("paper"), *(Column(str(v)) for v in PaperVerdict)],
         [
             [paper, *(sum(j.claim.paper == paper and j.verdict is v for j in judged) for v in PaperVerdict)]
             for paper in ledger.papers
@@ -185,10 +182,9 @@ def _blocks(section: Section) -> None:
             "printed_steady_percent": [d for t in tables for d in t.steady],
             "rule_percent": [rule[b] for t in tables for b in t.blocks],
         },
-        "Steady differences of run time that Coyne prints (below 0: the A100 is faster), and what follows "
-        "from the blocks on the SM that has most, ceil(blocks / 108) / ceil(blocks / 80), with nothing "
-        "fitted. Where the kernel is bound by what an SM does, the points lie on the line; 4- and 8-way "
-        "conflicts lie below it.",
-        "Eight small charts. In those of shuffles, 16- and 32-way conflicts and prefix sums the printed "
-        "points follow the steps of the line; with 4- and 8-way conflicts most points lie well below it.",
+        "Points: steady differences of run time that Coyne prints (below 0: the A100 is faster). Line: what "
+        "follows from the blocks on the SM that has most, ceil(blocks / 108) / ceil(blocks / 80). Nothing is "
+        "fitted. If an SM bounds the kernel, points lie on the line. 4- and 8-way conflicts lie below it.",
+        "Eight small charts. The printed points of shuffles, 16- and 32-way conflicts and prefix sums follow "
+        "the steps of the line. With 4- and 8-way conflicts most points lie well below it.",
     )

@@ -108,9 +108,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "The compiled engine that does the work must do what the readable reference says. Both run the same "
         "random kernels on the same random machines with everything recorded: every issue, every job's four "
         "moments, every change of a warp's state, all counts. **Equal means equal**, event for event. They "
-        "also execute the same random pieces of machine code (arithmetic of all kinds, branches, loops, "
-        "predicates, memory, atomics, exchange between lanes, barriers, with random control codes), and "
-        "must leave the same registers and memory as well.",
+        "also execute the same random pieces of machine code, and must leave the same registers and memory. "
+        "That code has arithmetic of all kinds, branches, loops, predicates, memory, atomics, exchange "
+        "between lanes and barriers, with random control codes.",
     )
     page.check(
         "engines-agree",

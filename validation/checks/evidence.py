@@ -219,11 +219,12 @@ def _joint(section: Section, fits: list[JointFit]) -> None:
             ]
             for f in fits
         ],
-        "One mechanism of the atomic unit with one set of constants for all cards of a row, fitted to every "
-        "published measurement of shared atomics at once (`validation/campaigns/calibration`; read from its "
-        "stored result). Mean absolute errors of a source's rows when that source is left out of the fit (a "
-        f"dash where the others leave open what it hangs on); intervals of {100 * LEVEL:.0f} % from leaving "
-        "each source out, and a constant's limits where only one source determines it.",
+        "A row is one mechanism of the atomic unit, with one set of constants for all its cards. It is "
+        "fitted to every published measurement of shared atomics at once "
+        "(`validation/campaigns/calibration`; read from its stored result). Errors are mean absolute errors "
+        "of a source's rows, with that source left out of the fit. A dash: the others leave open what it "
+        f"depends on. Intervals of {100 * LEVEL:.0f} % come from leaving each source out. If one source "
+        "alone determines a constant, they are the constant's limits.",
     )
 
 

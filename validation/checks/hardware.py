@@ -316,11 +316,11 @@ def _what_stays_open(section: Section, h: Hypotheses) -> None:
     section.text(
         "All points are rates with 8 warps. A rate fixes the initiation interval but not the **pipeline "
         "latency**, so that stays `assumed`. The figure shows how far the service time S of the all-at-once "
-        "microbenchmark hangs on it: wholly at n = 1, hardly at all at n = 64.\n\nThe line's intercept "
-        "itself has two readings. Either each operation occupies the unit for 3.4 cycles beyond its passes "
-        "(adopted), or for its passes only, and the intercept is the pipeline draining after each round of 8 "
-        "jobs (8 x 3.4 = 27 cycles). Both give the published points at n = 8; they part at every other n. "
-        "**One measurement with 32 warps would decide.**"
+        "microbenchmark depends on it: wholly at n = 1, hardly at all at n = 64.\n\nThe line's intercept "
+        "itself has two readings. In the adopted one each operation occupies the unit for 3.4 cycles beyond "
+        "its passes. In the other it does so for its passes only, and the pipeline drains after each round "
+        "of 8 jobs (8 x 3.4 = 27 cycles). Both give the published points at n = 8 and differ at every other "
+        "n. **One measurement with 32 warps would decide.**"
     )
     section.figure(
         "hardware-sensitivity",

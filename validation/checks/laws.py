@@ -73,8 +73,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         f"{count:,} random workloads on random machines ({distinct:,} of them distinct; {instructions:,} "
         f"warp-instructions, {sum(p.atomic_jobs for p in parts):,} atomic jobs), drawn by hypothesis. On a "
         "finished run each law is an identity, so it is checked in whole numbers and fractions with **no "
-        "tolerance**: one side is what the engine counted while it ran, the other follows from the event "
-        "trace by a path that shares no code with it. That a broken engine is caught is tested in "
+        "tolerance**. One side is what the engine counted while it ran. The other follows from the event "
+        "trace, by a path that shares no code with it. That a broken engine is caught is tested in "
         "`tests/validation/laws/test_laws.py`.",
     )
     page.check(

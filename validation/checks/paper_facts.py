@@ -35,9 +35,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "table",
         "The service table T(n, e, c)",
         f"The simulated microbenchmark of Dong & Pai on `{plan.gpu.name}`: n warps issue one atomic each, "
-        "all at once, e lanes of each on one word, c of the n doing compare-and-swap; T is the time from "
-        "the first issue to the last completion and S = T / n. Nobody has published this table of any GPU "
-        "as numbers; their Figure 1 is a picture of a few rows.",
+        "all at once. e lanes of each are on one word, and c of the n do compare-and-swap. T is the time "
+        "from the first issue to the last completion, and S = T / n. Nobody has published this table of any "
+        "GPU as numbers. Their Figure 1 is a picture of a few rows.",
     )
     table: xr.DataArray = results["table"]
     found = table_facts(table)

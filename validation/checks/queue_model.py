@@ -11,12 +11,7 @@ from smlab.models.utilization.atomic_queue import UtilizationEstimate
 from smlab.models.utilization.trust_map import CLOSED, AtomicLoad, estimate_all
 from smlab.validation.checks import Plan, Results, Task, shares
 from smlab.validation.laws.closed_system import ObservedWorkload, observe
-from smlab.validation.method.baseline import (
-    Baseline,
-    compare_with_baseline,
-    point_errors,
-    relative_errors,
-)
+from smlab.validation.method.baseline import Baseline, compare_with_baseline, point_errors, relative_errors
 from smlab.validation.method.metrics import error_table, points_table
 from smlab.validation.report import Column, Report
 from smlab.validation.report.content import Finding
@@ -68,11 +63,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "queue-model",
         "Dong & Pai's estimate against the exact utilization",
         f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} "
-        "warps that think (5 to 5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one "
-        "word, some of them compare-and-swap. The simulator writes the counters that a profiler would give; "
-        "the paper's Tables 1 and 2 turn them into a utilization, with the mean number of active warps in "
-        "place of the queue length n, which no counter shows. **In the simulation the truth is known "
-        "exactly.**",
+        "warps that think (5 to 5,000 cycles, fixed or exponential) and do atomics. These are of 1 to 32 "
+        "lanes on one word, and some are compare-and-swap. The simulator writes the counters that a profiler "
+        "would give. The paper's Tables 1 and 2 turn them into a utilization. No counter shows the queue "
+        "length n, so they take the mean number of active warps. **In the "
+        "simulation the truth is known exactly.**",
     )
     n_errors = error_table(n_hat, n_busy, seed=plan.seed)
     _findings(page, plan, observed, others, estimates, results["queue-tables"])

@@ -166,7 +166,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section.text(
         f"Coverage was tested on a small closed system ({SMALL['warps']:.0f} warps, think "
         f"{SMALL['think']:.0f}, service {SMALL['service']:.0f} cycles, {SMALL['iterations']:.0f} "
-        f"iterations): {held} of {trials - refused} intervals held the exact 1 / X, {observed:.1f} % (95 % "
+        f"iterations). {held} of {trials - refused} intervals held the exact 1 / X, {observed:.1f} % (95 % "
         f"interval of that share: {100 * share.low:.1f} to {100 * share.high:.1f} %)."
     )
 

@@ -395,6 +395,27 @@ def work_done(run: Run) -> Sides:
             yield f"{_sm(sm)}, atomic {jobs.sequence[i]}", int(jobs.end[i] - jobs.start[i]), int(expected[i])
 
 
+def slices_of_l2(run: Run) -> Sides:
+    """What the slices of L2 had to do is what their sectors ask for, and none of them works longer than the
+    kernel lasts. (Where stores and atomics go to L2 side by side, or reads merge, the counts do not tell
+    which sectors are whose.)"""
+    slices, memory = run.machine.l2_slices, run.result.memory
+    jobs = run.result.jobs
+    assert jobs is not None
+    if not slices.count or slices.sms != slices.all_sms:
+        return
+    late = memory.l2_busiest_slice_ticks - (run.result.cycles << TICK_BITS)
+    yield "ticks of the busiest slice beyond the kernel's", max(0, late), 0
+    sectors = memory.l2_sector_hits + memory.l2_sector_misses
+    asked = jobs.chosen(jobs.unit == int(Unit.GLOBAL))
+    atomic = np.array([cls.operation in ("reduce", "atomic") for cls in CLASSES.values()])[asked.op]
+    if run.machine.l2_merges_reads or (atomic.any() and not atomic.all()):
+        return
+    each = slices.atomic_sector_ticks if atomic.any() else slices.sector_ticks
+    lines = int(asked.passes[atomic].sum()) * slices.atomic_line_ticks
+    yield "ticks of all slices", memory.l2_slice_ticks, sectors * each + lines
+
+
 def nothing_outlives_the_kernel(run: Run) -> Sides:
     """The kernel ends with its last block, a block retires with its last warp, and no job is later than
     its warp."""
@@ -427,6 +448,7 @@ LAWS: dict[str, Callable[[Run], Sides]] = {
     "atomics start when they can": atomics_start_when_they_can,
     "bounded queues": bounded_queues,
     "work done": work_done,
+    "slices of L2": slices_of_l2,
     "nothing outlives the kernel": nothing_outlives_the_kernel,
 }
 

@@ -125,12 +125,7 @@ def error_table(
     )
 
 
-def points_table(
-    estimated: ArrayLike,
-    exact: ArrayLike,
-    *,
-    seed: int = 0,
-) -> PointErrors:
+def points_table(estimated: ArrayLike, exact: ArrayLike, *, seed: int = 0) -> PointErrors:
     """Errors in percentage points of utilizations given as fractions (1.0 = 100 %), both of shape ``(n,)``.
 
     An exact utilization lies between 0 and 1 by definition, so anything else is refused (it catches

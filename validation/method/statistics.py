@@ -113,7 +113,7 @@ def batch_means(
             raise SmlabError(
                 f"series of {len(x)} observations: too short for an interval, since its {len(means)} batch "
                 f"means of {length} observations each still correlate "
-                f"(lag 1: {lag1(means):.2f}, p = {p:.3f}); run it longer, at least twice as long"
+                f"(lag 1: {lag1(means):.2f}, p = {p:.3f}). Run it at least twice as long"
             )
         if len(means) % 2:
             means = means[1:]

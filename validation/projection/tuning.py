@@ -37,10 +37,7 @@ def tuning_errors(
         float(source.number(key)) / float(target.number(key))
         for key in ("peak.fp32_flops_per_s", "dram.bandwidth_bytes_per_s")
     )
-    baselines = {
-        "FP32 ratio": before_s * flops,
-        "bandwidth ratio": before_s * bandwidth,
-    }
+    baselines = {"FP32 ratio": before_s * flops, "bandwidth ratio": before_s * bandwidth}
     return interval_errors(TimedIntervals(before_s, low_s, mid_s, high_s), actual_s, baselines, "FP32 ratio")
 
 

@@ -256,12 +256,7 @@ class Section:
         self.table(name, POINT_COLUMNS, _error_rows(POINT_COLUMNS, tables, kinds), caption)
 
     def figure(
-        self,
-        name: str,
-        fig: Figure,
-        data: Mapping[str, Sequence[Any] | np.ndarray],
-        caption: str,
-        alt: str,
+        self, name: str, fig: Figure, data: Mapping[str, Sequence[Any] | np.ndarray], caption: str, alt: str
     ) -> None:
         """Add a figure. ``data`` are the columns it shows, all of one length; ``alt`` says in words what is
         seen.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -16,18 +17,25 @@ from typing import Any
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.method.baseline import Comparison
-from smlab.validation.report.content import (
-    FigureBlock,
-    Finding,
-    FoldBlock,
-    Section,
-    TableBlock,
-)
+from smlab.validation.report.content import FigureBlock, Finding, FoldBlock, Section, TableBlock
 from smlab.validation.report.document import Report
 from smlab.validation.report.files import Drawing
 from smlab.validation.report.tables import Cell, Column
 
 SECTION = "section.json"
+
+_PLACES = re.compile(r'(?<= [xy]=")-?\d+\.\d{3,}(?=")')
+"""Where an SVG puts a marker, in points: a hundredth is far below a pixel."""
+_NUMBERS = re.compile(r"(?<![^,\n])-?\d+\.\d+(?:e[-+]\d+)?(?![^,\r\n])")
+"""Cells of a CSV that are numbers with a point: six digits are more than a figure shows."""
+
+
+def _hundredths(place: re.Match[str]) -> str:
+    return f"{float(place[0]):.2f}"
+
+
+def _six_digits(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.6g}"
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,8 @@ def write_stored(report: Report, made: Made, folder: Path) -> None:
     for path in folder.iterdir():
         path.unlink()
     for name, drawing in report.drawings().items():
-        write_atomic(folder / f"{name}.svg", drawing.svg)
-        write_atomic(folder / f"{name}.csv", drawing.csv.encode())
+        write_atomic(folder / f"{name}.svg", _PLACES.sub(_hundredths, drawing.svg.decode()).encode())
+        write_atomic(folder / f"{name}.csv", _NUMBERS.sub(_six_digits, drawing.csv).encode())
     document = {
         "made": asdict(made),
         "headlines": [asdict(h) for h in report.headlines],

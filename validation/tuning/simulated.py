@@ -189,12 +189,7 @@ def _launch(prepared: _Prepared, loaded: LoadedKernel, file: LaunchFile) -> Mach
         # A tuner fills a __constant__ variable by an argument that the kernel may not have.
         kept = [n for n, name in enumerate(names) if name not in prepared.constants]
         arguments, names = (tuple(column[n] for n in kept) for column in (arguments, names))
-    more = {
-        "shared_bytes": file.shared_bytes,
-        "constants": constants,
-        "names": names,
-        "check_shared": False,
-    }
+    more = {"shared_bytes": file.shared_bytes, "constants": constants, "names": names, "check_shared": False}
     return machine_launch(loaded, file.grid, file.threads, arguments, more)
 
 

@@ -253,11 +253,7 @@ _Task = tuple[str, str, str]
 _Tasks = tuple[_Task, ...]
 
 Runner = Callable[
-    [
-        Callable[[_Tasks], list[ContractResult]],
-        Sequence[_Tasks],
-        Callable[[int, list[ContractResult]], None],
-    ],
+    [Callable[[_Tasks], list[ContractResult]], Sequence[_Tasks], Callable[[int, list[ContractResult]], None]],
     None,
 ]
 """Calls a function with each of some arguments, in whatever processes, and hands each result to the last

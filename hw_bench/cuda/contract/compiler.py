@@ -281,12 +281,7 @@ def _read(kept: Path | None) -> tuple[str, bytes, str, str] | None:
 def _write(kept: Path | None, ptx: str, cubin: bytes, log: str, listing: str) -> None:
     if kept is None:
         return
-    content = {
-        "ptx": ptx,
-        "cubin": base64.b64encode(cubin).decode(),
-        "said": log,
-        "listing": listing,
-    }
+    content = {"ptx": ptx, "cubin": base64.b64encode(cubin).decode(), "said": log, "listing": listing}
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(kept, gzip.compress(json.dumps(content).encode()))

@@ -203,11 +203,7 @@ def _specs() -> tuple[KernelSpec, ...]:
         KernelSpec(BENCHMARK, "shared", _shared_chase, chase.format("int32"), _expect("LDS")),
         KernelSpec(BENCHMARK, "cached", _global_chase("global"), chase.format("uint64"), _expect("LDG.E.64")),
         KernelSpec(
-            BENCHMARK,
-            "uncached",
-            _global_chase("global.cg"),
-            chase.format("uint64"),
-            _expect("LDG.E.64"),
+            BENCHMARK, "uncached", _global_chase("global.cg"), chase.format("uint64"), _expect("LDG.E.64")
         ),
     ]
     for link in ARITHMETIC:

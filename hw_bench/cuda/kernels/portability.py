@@ -295,12 +295,7 @@ def _specs() -> tuple[KernelSpec, ...]:
             _spec(f"bank-conflicts/{way}", _bank_conflicts(way), _TURNS, stored | counts, 160, BANK_THREADS)
         )
     for name, padded in (("prefix-sum", False), ("prefix-sum-padded", True)):
-        counts = {
-            "LDG.E": exactly(1),
-            "LDS": exactly(6),
-            "STS": exactly(5),
-            "BAR.SYNC": exactly(4),
-        }
+        counts = {"LDG.E": exactly(1), "LDS": exactly(6), "STS": exactly(5), "BAR.SYNC": exactly(4)}
         specs.append(_spec(name, _prefix_sum(padded), "void(int32[::1], int32[::1])", stored | counts, 120))
     specs.append(_spec("global-atomic-add", _atomic_add, _TURNS, {"RED": exactly(1)}, 30))
     counts = {"LDG.E": Count(1, 2), "ATOMG.E.CAS": exactly(1)}

@@ -1,4 +1,4 @@
-"""The table's rows for halves and brain floats: two to a register, each operand taken whole or one of its
+"""The table's rows for halves and bfloat16 numbers: two to a register, each operand taken whole or one of its
 halves twice."""
 
 from __future__ import annotations
@@ -48,17 +48,16 @@ BFLOAT16: Final = "BF16_V2"
 _ONE, _MINUS_ZERO, _HIGH_SIGN, _LOW_SIGN = 0x3F803F80, 0x80008000, 0x80000000, 0x8000
 
 
-def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
+def _halves(o: Operands, name: str, bfloat16: bool) -> dict[str, int]:
     """A source of two halves, or one half for both (said in ``half_flags``); an immediate is printed as two
     numbers, the high half first."""
-    text = o.text().replace(".reuse", "")
+    text = o.text().replace(".reuse", "").replace("] [", "][")  # listings part a constant whose half is taken
     if _NUMBER.match(text):
-        bits = bfloat16_bits if brain else half_bits
+        bits = bfloat16_bits if bfloat16 else half_bits
         word = bits(text) << 16 | bits(o.text())
         return Source(o.rows.place(word), False).fields(name)
     if text.endswith(".F32") and text.startswith("c["):  # a single, as halves
-        constant = text.removesuffix(".F32").replace("] [", "][")
-        single = source(constant, "sign", False, single_bits, o.rows)
+        single = source(text.removesuffix(".F32"), "sign", False, single_bits, o.rows)
         half = bits16(f32(o.rows.words[single.at]))
         return Source(o.rows.place(half << 16 | half), False).fields(name)
     place, which, flip = "abc".index(name), 0, 0
@@ -82,11 +81,11 @@ def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
     return {**fields, "half_flags": which << HALVES_SHIFT * place}
 
 
-def _sources(o: Operands, names: str, brain: bool = False) -> dict[str, int]:
+def _sources(o: Operands, names: str, bfloat16: bool = False) -> dict[str, int]:
     fields: dict[str, int] = {}
     chosen = 0
     for name in names:
-        found = _halves(o, name, brain)
+        found = _halves(o, name, bfloat16)
         chosen |= found.pop("half_flags", 0)
         fields |= found
     return {**fields, "half_flags": chosen}
@@ -107,7 +106,7 @@ def _word(o: Operands, name: str, word: int) -> dict[str, int]:
 
 
 def _bfloat16_operands(o: Operands, m: tuple[str, ...], opcode: str) -> tuple[int, dict[str, int]]:
-    """Sums and products of brain floats are ``a * 1 + c`` and ``a * b - 0``, which round as they do."""
+    """Sums and products of bfloat16 numbers are ``a * 1 + c`` and ``a * b - 0``, which round as they do."""
     only(m, BFLOAT16, "MMA", "RELU")
     dst, first = o.destination(), _sources(o, "a", True)
     if opcode == "HADD2":

@@ -166,17 +166,17 @@ def arguments_of(where: str, raw: Mapping[str, Any], folder: Path) -> FileArgume
         at = f"{where}: argument {n} ({name})"
         if name in names:
             raise SmlabError.at(at, "a name that stands twice", name)
-        comes_back = row.get("returned", False)
-        if not isinstance(comes_back, bool):
-            raise SmlabError.at(f"{at}: returned", "not a truth value", comes_back, "true or false")
+        is_returned = row.get("returned", False)
+        if not isinstance(is_returned, bool):
+            raise SmlabError.at(f"{at}: returned", "not a truth value", is_returned, "true or false")
         value = _value(at, row, folder, left_bytes)
         if isinstance(value, np.ndarray):
             left_bytes -= value.nbytes
-        elif comes_back:
+        elif is_returned:
             raise SmlabError.at(at, "a scalar cannot come back", True, "returned on arrays only")
         arguments.append(value)
         names.append(name)
-        if comes_back:
+        if is_returned:
             returned.append(name)
     named = dict(zip(names, arguments, strict=True))
     arguments = [_linked(f"{where}: {name}", value, named) for name, value in named.items()]

@@ -1,4 +1,4 @@
-"""The parts of a diverged warp in plain Python; see `parts` for the same in machine code."""
+"""The divergent paths of a warp in plain Python; in machine code: `smlab.sim.isa.vectors.divergent_paths`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the vector operations on halves and brain floats compute, for one lane, in plain Python."""
+"""What the vector operations on halves and bfloat16 numbers compute, for one lane, in plain Python."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from smlab.sim.isa.meanings.rounding import (
     BFLOAT16,
     NAN16,
     NEAREST,
+    bf16,
     bfloat16_bits,
     bits16,
     bits32,
     bits64,
-    brain,
     f16,
     f32,
     f64,
@@ -93,7 +93,7 @@ def _half_fma(a: int, b: int, c: int, half_flags: int) -> int:
 
 
 def _bfloat16_fma(a: int, b: int, c: int, half_flags: int) -> int:
-    return _positive(fma(brain(a), brain(b), brain(c), BFLOAT16, NEAREST), half_flags)
+    return _positive(fma(bf16(a), bf16(b), bf16(c), BFLOAT16, NEAREST), half_flags)
 
 
 def half_sum(a: int, b: int) -> int:
@@ -147,7 +147,7 @@ def half_rows() -> tuple[VectorOperation, ...]:
     )
     row("hfma2", "iii", "i", _by_halves(_half_fma), half)
     row("hadd2.f32", "ii", "i", plain(_half_sum), half)
-    for letter, kind, number, one in (("h", 16, f16, 0x3C00), ("b", BFLOAT16, brain, 0x3F80)):
+    for letter, kind, number, one in (("h", 16, f16, 0x3C00), ("b", BFLOAT16, bf16, 0x3F80)):
         rows += (*_short_rows(letter, number, one), *_short_conversions(letter, kind, number))
     row("bfma2", "iii", "i", _by_halves(_bfloat16_fma), half)
     row("d2b", "d", "i", plain(lambda a, rounding: _to_short(f64(a), BFLOAT16, rounding)), "conversion")
@@ -164,7 +164,7 @@ def half_rows() -> tuple[VectorOperation, ...]:
 
 
 def _short_rows(letter: str, number: Callable[[int], float], one: int) -> tuple[VectorOperation, ...]:
-    """The comparisons and selections that halves (h) and brain floats (b) have alike."""
+    """The comparisons and selections that halves (h) and bfloat16 numbers (b) have alike."""
 
     def holds(a: int, b: int, predicate_a: bool, relations: int, combine: int) -> bool:
         return combined(bool(relations & relation(number(a), number(b))), predicate_a, combine)[1]
@@ -192,8 +192,8 @@ def _short_rows(letter: str, number: Callable[[int], float], one: int) -> tuple[
 
 
 def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -> tuple[VectorOperation, ...]:
-    """The conversions, products with sums in singles and special functions that halves (h) and brain floats
-    (b) have alike."""
+    """The conversions, products with sums in singles and special functions that halves (h) and bfloat16
+    numbers (b) have alike."""
     endless = 0x7C00 if kind == 16 else 0x7F80
 
     def packed(a: int, b: int, rounding: int, only_positive: int, finite: int) -> int:

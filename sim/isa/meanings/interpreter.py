@@ -216,8 +216,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             return self.rotate(w)
         elif code == d.BRANCH_SPLIT:
             counted = self.word(w, micro, "a", members(w.active)[0]) & w.live
-            together = lanes & counted == counted
-            if together != bool(f["when_split"]):
+            complete = lanes & counted == counted
+            if complete != bool(f["when_split"]):
                 w.pc = f["target"]
         elif code == d.JUMP and taken:
             self._jump(w, micro, taken)

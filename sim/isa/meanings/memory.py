@@ -12,7 +12,7 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.halves import bfloat16_sum, chosen_short, half_sum
 from smlab.sim.isa.meanings.operands import WarpOperands
-from smlab.sim.isa.meanings.rounding import bits32, bits64, brain, f16, f32, f64
+from smlab.sim.isa.meanings.rounding import bf16, bits32, bits64, f16, f32, f64
 from smlab.sim.isa.meanings.warp_state import (
     LANES,
     BlockState,
@@ -262,7 +262,7 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
         if operation == d.ADD:
             both = half_sum if is_half else bfloat16_sum
         else:
-            both = partial(chosen_short, takes_lesser=operation == d.MIN, number=f16 if is_half else brain)
+            both = partial(chosen_short, takes_lesser=operation == d.MIN, number=f16 if is_half else bf16)
         return both(old & 0xFFFF, value & 0xFFFF) | both(old >> 16, value >> 16) << 16
 
     def ordered(x: int) -> int:

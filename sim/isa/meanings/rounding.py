@@ -11,7 +11,7 @@ NAN32: Final = 0x7FFFFFFF
 NAN64: Final = 0xFFF8000000000000
 NAN16: Final = 0x7FFF
 BFLOAT16: Final = 8
-"""What stands for a brain float, the upper half of a single, where other floats are named by their bits: the
+"""What stands for a bfloat16, the upper half of a single, where other floats are named by their bits: the
 bits of its significand."""
 
 
@@ -36,13 +36,13 @@ def bits16(value: float) -> int:
     return NAN16 if math.isnan(value) else int(struct.unpack("<H", struct.pack("<e", value))[0])
 
 
-def brain(bits: int) -> float:
-    """A brain float's number."""
+def bf16(bits: int) -> float:
+    """The number that a bfloat16 is."""
     return f32((bits & 0xFFFF) << 16)
 
 
 def bfloat16_bits(value: float) -> int:
-    """A brain float that a number is exactly, or infinity, or none."""
+    """The bfloat16 that a number is exactly, or infinity, or none."""
     return NAN16 if math.isnan(value) else bits32(value) >> 16
 
 
@@ -86,7 +86,7 @@ _SHAPES: Final = {BFLOAT16: (8, -133, 128), 16: (11, -24, 16), 32: (24, -149, 12
 
 
 def to_bits(exact: Fraction, bits: int, mode: int, negative_zero: bool = False) -> int:
-    """An exact number as a float of 16, 32 or 64 bits or a brain float, rounded once."""
+    """An exact number as a float of 16, 32 or 64 bits or a bfloat16, rounded once."""
     digits, least, most = _SHAPES[bits]
     rounded = _rounded(exact, digits, least, most, mode)
     if rounded is None:

@@ -71,11 +71,11 @@ def _short_products(a: int, b: int, c: int, is_signed: int, b_is_signed: int, up
     return c + sum(h * (signed(x, 8) if b_is_signed else x) for h, x in zip(halves, found, strict=True))
 
 
-def _apart(a: int, b: int, c: int, is_signed: int) -> int:
+def _absolute_difference(a: int, b: int, c: int, is_signed: int) -> int:
     return abs(signed(a) - signed(b) if is_signed else a - b) + c
 
 
-def _bytes_apart(a: int, b: int, c: int, is_signed: int, sums_bytes: int) -> int:
+def _byte_differences(a: int, b: int, c: int, is_signed: int, sums_bytes: int) -> int:
     """The distances of bytes: their sum, or a word of them."""
     found = []
     for n in range(4):
@@ -405,8 +405,8 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("rsq64h", "i", "i", plain(_seed(_reciprocal_root)))
     row("idp4a", "iii", "i", plain(_products), "byte arithmetic")
     row("idp2a", "iii", "i", plain(_short_products), "byte arithmetic")
-    row("vabsdiff", "iii", "i", plain(_apart), "absolute difference")
-    row("vabsdiff4", "iii", "i", plain(_bytes_apart), "absolute difference")
+    row("vabsdiff", "iii", "i", plain(_absolute_difference), "absolute difference")
+    row("vabsdiff4", "iii", "i", plain(_byte_differences), "absolute difference")
     row("plop3", "", "p", lambda predicate_a, predicate_b: (0, predicate_a, predicate_b), "predicate logic")
     return (*rows, *integer_rows(), *half_rows(), *small_float_rows())
 

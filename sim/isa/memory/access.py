@@ -324,10 +324,10 @@ def load(op: int, warp: int, launch: int, lanes: int) -> Any:
     asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
     if asked and not lanes_known(warp, launch, lanes, width, unit):
         note_unwritten(op, warp, launch, lanes, width)
-    together = unit and space != d.LOCAL and width <= 8
-    if moved == NOWHERE or (width < 4 and not together):
+    contiguous = unit and space != d.LOCAL and width <= 8
+    if moved == NOWHERE or (width < 4 and not contiguous):
         return load_one_by_one(warp, launch, space, lanes, width, signed, dst)
-    if together:
+    if contiguous:
         place = first_place(warp, lanes, width) + moved
         if width == 4:
             load_row(place, lanes, dst)
@@ -424,12 +424,12 @@ def store(op: int, warp: int, launch: int, lanes: int) -> Any:
     if space == d.MIXED:
         return APART
     moved = reach(warp, launch, space, lanes, width)
-    together = unit and space != d.LOCAL and width <= 8
-    if moved == NOWHERE or (width < 4 and not together):
+    contiguous = unit and space != d.LOCAL and width <= 8
+    if moved == NOWHERE or (width < 4 and not contiguous):
         return store_one_by_one(warp, launch, space, lanes, width, source)
     if space == d.SHARED and at(launch, CHECK_SHARED) != 0:
         make_lanes_known(warp, launch, lanes, width, unit)
-    if together:
+    if contiguous:
         place = first_place(warp, lanes, width) + moved
         if width == 4:
             store_row(place, lanes, source)

@@ -233,8 +233,8 @@ def jumps(r: LaneRow, warp: Any) -> Any:
     unit = r.addresses(warp)
     places = ir.Constant(V32, [0, *range(31)])
     moved = r.b.sub(unit, r.b.shuffle_vector(unit, unit, places))
-    apart = r.b.bitcast(r.b.icmp_unsigned("!=", moved, r.all(4, V64)), HALF)
-    return r.b.zext(apart, WORD)
+    scattered = r.b.bitcast(r.b.icmp_unsigned("!=", moved, r.all(4, V64)), HALF)
+    return r.b.zext(scattered, WORD)
 
 
 def _joined(runs: int) -> Callable[..., Any]:

@@ -74,7 +74,7 @@ def less(kind: int, a: int, b: int) -> Any:
 
 @helper
 def add_short_floats(kind: int, a: int, b: int) -> Any:
-    """The sum of two halves, or of two brain floats: that of singles, rounded again, which is the same as
+    """The sum of two halves, or of two bfloat16 numbers: that of singles, rounded again, which is the same as
     rounded once for a sum of numbers with so few bits (Figueroa 1995)."""
     if kind == d.BFLOAT16_PAIR:
         total = add_singles(a << 16, b << 16)

@@ -96,8 +96,8 @@ def pairs_agree(r: LaneRow, warp: Any, lanes: Any) -> Any:
         places = ir.Constant(V32, [lane ^ by for lane in range(32)])
         both = B.and_(taking, B.shuffle_vector(taking, taking, places))
         other = B.shuffle_vector(addresses, addresses, places)
-        apart = B.and_(both, B.icmp_unsigned("!=", addresses, other))
-        all_same = B.icmp_unsigned("==", B.bitcast(apart, HALF), ir.Constant(HALF, 0))
+        different = B.and_(both, B.icmp_unsigned("!=", addresses, other))
+        all_same = B.icmp_unsigned("==", B.bitcast(different, HALF), ir.Constant(HALF, 0))
         agree = all_same if agree is None else B.or_(agree, all_same)
     return agree
 
@@ -126,8 +126,8 @@ def breaks(r: LaneRow, warp: Any) -> Any:
     """The lanes that ask for another word than the lane below them, and not for the one after that; what it
     says of the first lane means nothing."""
     unit = r.b.lshr(r.b.trunc(r.addresses(warp), V32), r.all(2, V32))
-    apart = r.b.icmp_unsigned(">", r.b.sub(unit, _turned(r, unit, 1)), r.all(1, V32))
-    return r.b.zext(r.b.bitcast(apart, HALF), WORD)
+    different = r.b.icmp_unsigned(">", r.b.sub(unit, _turned(r, unit, 1)), r.all(1, V32))
+    return r.b.zext(r.b.bitcast(different, HALF), WORD)
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""The parts of a diverged warp, in machine code: who runs, who waits for whom, and what the warp as a whole
+"""The divergent paths of a warp, in machine code: who runs, who waits for whom, and what the warp as a whole
 does."""
 
 from __future__ import annotations

@@ -165,8 +165,8 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         state = atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON
         return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.EXIT:
-        gone = lanes & predicate(op, warp, I_PREDICATE_A)
-        state = leave(warp, gone) if gone != 0 else GOES_ON
+        leaving = lanes & predicate(op, warp, I_PREDICATE_A)
+        state = leave(warp, leaving) if leaving != 0 else GOES_ON
         if state == EXITS and at(launch, CLUSTER_BLOCKS) > 1:
             exit_in_cluster(warp, launch)
         return state
@@ -188,10 +188,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         set_aside(warp, at(warp, PC), here_now, at(op, I_BARRIER))
         return resume(warp)
     if code == d.BREAK:
-        gone = lanes & predicate(op, warp, I_PREDICATE_A)
-        if gone != 0:
-            wanted = barrier_mask(warp, at(op, I_BARRIER), lowest_bit(gone))
-            set_barrier(warp, at(op, I_BARRIER), wanted, wanted & ~gone)
+        leaving = lanes & predicate(op, warp, I_PREDICATE_A)
+        if leaving != 0:
+            wanted = barrier_mask(warp, at(op, I_BARRIER), lowest_bit(leaving))
+            set_barrier(warp, at(op, I_BARRIER), wanted, wanted & ~leaving)
             settle(warp)
         return GOES_ON
     if code == d.WARPSYNC:
@@ -221,8 +221,8 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
     elif code == d.BRANCH_SPLIT:
         # Whether the lanes that the guard leaves are all that the mask names; those that go, go together.
         wanted = word_of(op, warp, I_A, lowest_bit(at(warp, ACTIVE))) & at(warp, LIVE)
-        together = lanes & wanted == wanted
-        if together != (at(op, I_WHEN_SPLIT) != 0):
+        complete = lanes & wanted == wanted
+        if complete != (at(op, I_WHEN_SPLIT) != 0):
             put(warp, PC, at(op, I_TARGET))
     elif code == d.JUMP:
         taken = lanes & predicate(op, warp, I_PREDICATE_A)

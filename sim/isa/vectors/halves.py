@@ -1,4 +1,4 @@
-"""The vector operations on halves and brain floats, in LLVM: by whole numbers, so that no processor needs
+"""The vector operations on halves and bfloat16 numbers, in LLVM: by whole numbers, so that no processor needs
 instructions for them."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def bfloat16_to_single(v: Lanes, half: Any) -> Any:
 
 
 def single_to_bfloat16(v: Lanes, value: Any, mode: Any | None = None) -> Any:
-    """Singles rounded to brain floats, in the low halves of words; by a mode, else to the nearest."""
+    """Singles rounded to bfloat16 numbers, in the low halves of words; by a mode, else to the nearest."""
     B = v.builder
     bits = B.bitcast(value, V32)
     odd = B.and_(B.lshr(bits, v.all(16)), v.all(1))
@@ -260,7 +260,7 @@ Convert = Callable[..., Any]
 
 
 def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, from_double: Convert) -> None:
-    """The operations that halves (h) and brain floats (b) have alike."""
+    """The operations that halves (h) and bfloat16 numbers (b) have alike."""
     endless = 0x7C00 if letter == "h" else 0x7F80
 
     def first(v: Lanes, a: Any) -> Any:

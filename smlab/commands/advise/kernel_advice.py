@@ -18,8 +18,9 @@ from smlab.sim.execution.run import MachineRun
 
 SHAPE_KINDS: Final = ("grid", "block", "grid+block")
 COMBINED: Final = "combined"
-SLOWEST: Final = 3
-"""Times the kernel's cycles after which a version of our own is given up."""
+SLOWEST: Final = 1.25
+"""Times the kernel's cycles after which a version of our own is given up: what is slower is no advice, and
+the time is another version's."""
 RESTRICT: Final = "-restrict"
 """The compiler's option that says that no two pointers overlap."""
 

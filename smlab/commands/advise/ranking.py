@@ -40,6 +40,7 @@ ONE_OF_SEVERAL: Final = (
     "barrier",
     "own-counters",
     "loads-ahead",
+    "less-shared",
 )
 """Kinds that are one way of several to do what the optimizer tells: they settle it where they gain."""
 GROUPS: Final[tuple[tuple[dict[str, str], tuple[str, ...]], ...]] = (

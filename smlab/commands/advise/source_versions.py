@@ -34,6 +34,8 @@ FIRST_FACTOR: Final = 4
 LARGEST_FACTOR: Final = 32
 LOOPS: Final = 3
 """Loops that are unrolled, those first where warps wait longest."""
+WITH_RESTRICT: Final = 3
+"""Changes of the tree, the best of each kind, that are tried with pointers that do not overlap as well."""
 REGISTER_STEP: Final = 8
 """Registers of a thread are given in such steps."""
 SAME: Final = 1.005
@@ -74,7 +76,8 @@ class SourceChange:
     def kind(self) -> str:
         """What is told of it: the loops before the options that they need."""
         if self.rewrites:
-            alone = len({r.kind for r in self.rewrites}) == 1 and not self.loops and not self.flags
+            alone = len({r.kind for r in self.rewrites}) == 1 and not self.loops
+            alone = alone and all(flag == RESTRICT for flag in self.flags)
             return self.rewrites[0].kind if alone else COMBINED
         if self.loops and any(flag != RESTRICT for flag in self.flags):
             return COMBINED
@@ -135,7 +138,8 @@ class SourceChange:
 
 class SourceVersions:
     """Versions of a kernel whose CUDA C is there. A version whose machine code was tried is not run again;
-    those ``gaining`` compute the same faster, ``best`` is the fastest of them.
+    those ``gaining`` compute the same faster, ``best`` is the fastest of them; ``seen`` are all that are
+    faster and not known to be wrong.
 
     Raises:
         SmlabError: no CUDA compiler.
@@ -152,6 +156,7 @@ class SourceVersions:
         self.fastest = 1.0
         self.gained: dict[SourceChange, float] = {}
         self.gaining: list[SourceChange] = []
+        self.seen: dict[SourceChange, float] = {}
         self._tried.add(_code_of(self.compiled(SourceChange())))
 
     def candidates(self) -> TrialSource:
@@ -163,10 +168,29 @@ class SourceVersions:
         options = self.best, self.fastest
         for rewrite in self.rewrites:
             yield self._candidate(SourceChange(rewrites=(rewrite,)))
-        changed = [change for change in self.gained if not change.stands_in]
+        changed = list(self.gained)
+        for change in self._best_of_kinds()[:WITH_RESTRICT]:
+            yield self._candidate(change.with_flag(RESTRICT))
         self.best, self.fastest = options
         yield from self._by_compiler()
         yield from self._combined(changed)
+
+    def confirmed(self, base: TriedKernel) -> TrialSource:
+        """What gained on a part of the grid, on all of it: the best of each kind, those first that gained
+        most, with the best of all."""
+        every = self._best_of_kinds()
+        self.base = base
+        self._tried = {_code_of(base.run.launch.image)}
+        self.best, self.fastest, self.gained, self.gaining, self.seen = None, 1.0, {}, [], {}
+        for change in every:
+            yield self._candidate(change)
+
+    def _best_of_kinds(self) -> list[SourceChange]:
+        """Of each kind the fastest version that gains, the fastest first."""
+        found: dict[str, SourceChange] = {}
+        for change in sorted(self.seen, key=lambda change: (bool(change.stands_in), -self.seen[change])):
+            found.setdefault(change.kind, change)
+        return sorted(found.values(), key=lambda change: -self.seen[change])
 
     def _combined(self, changed: list[SourceChange]) -> TrialSource:
         """The fastest change of each kind beside those that are faster, as long as that gains."""
@@ -295,6 +319,8 @@ class SourceVersions:
             change=change.relaunched,
             restore=change.restored,
         )
+        if (change.stands_in or done.results_equal is not False) and done.speedup > SAME:
+            self.seen[change] = done.speedup
         if change.stands_in:
             return replace(done, stands_in=change.stands_in)
         if done.results_equal and done.speedup > SAME:

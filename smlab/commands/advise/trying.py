@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.kernel_advice import COMBINED, SLOWEST, SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
 from smlab.commands.advise.rewrites.every import ADVISED_BY
 from smlab.commands.advise.rewrites.parsed import Restored
 from smlab.commands.run.results import result_arrays, same_results
@@ -146,8 +146,6 @@ def simulated(
     if isinstance(kernel, KernelImage):  # compiled with its options
         launch = dataclasses.replace(launch, options={})
     how = {**base.how, "sms": "all" if base.run.whole else base.run.sms}
-    if isinstance(kernel, KernelImage):  # a change of ours: its loops may not end where its numbers are wrong
-        how["max_cycles"] = int(SLOWEST * base.run.cycles)
     done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **how)
     equal: bool | None = None
     note = PART

@@ -64,9 +64,4 @@ case.command("histogram", short_help="Dong & Pai's histogram, Figures 3 to 5.")(
 
 def register(app: typer.Typer, panel: str) -> None:
     """Add the commands to the front door, under the heading ``panel`` of its help."""
-    app.add_typer(
-        case,
-        name="case",
-        short_help="Repeat case studies from papers.",
-        rich_help_panel=panel,
-    )
+    app.add_typer(case, name="case", short_help="Repeat case studies from papers.", rich_help_panel=panel)

@@ -37,19 +37,12 @@ def run_histogram(options: CaseArguments) -> None:
     gpu = load_gpu(options.gpu)
     for name in options.images or ():
         check_name(name)
-    for option, value, known in (
-        ("--cache", options.cache, CACHES),
-        ("--channels", options.channels, CODES),
-    ):
+    for option, value, known in (("--cache", options.cache, CACHES), ("--channels", options.channels, CODES)):
         if value not in known:
             raise SmlabError.at(option, "unknown", value, " or ".join(known))
     folder = options.out or Path("results/case") / f"histogram-{gpu.name}"
     sizes = REDUCED_SIZES if options.quick else SIZES
-    settings = {
-        "cache": options.cache,
-        "blocks_per_sm": options.blocks_per_sm,
-        "channels": options.channels,
-    }
+    settings = {"cache": options.cache, "blocks_per_sm": options.blocks_per_sm, "channels": options.channels}
     specs = grid(gpu, sizes=sizes, images=options.images or None, **settings)  # type: ignore[arg-type]
     if looks_cold():
         warm()

@@ -18,10 +18,10 @@ WHAT: Final = "what `smlab run --json` printed"
 
 @dataclass(frozen=True)
 class KeptRun:
-    """What of a run can be compared. ``seconds`` of the whole grid, from ``low`` to ``high`` by sampling
-    alone; ``stalls`` are parts of the warps' time by reason, ``lines`` by source line (0: without one),
-    ``source`` the text of those, ``digests`` tell the arrays that came back, and ``arrays`` are those, where
-    the run was made just now."""
+    """What of a run can be compared. ``seconds`` are those of the whole grid, from ``low`` to ``high`` by
+    sampling alone. ``stalls`` are parts of the warps' time by reason, ``lines`` by source line (0: without
+    one), and ``source`` is the text of those lines. ``digests`` identify the arrays that came back.
+    ``arrays`` are those arrays, if the run was made just now."""
 
     name: str
     kernel: str

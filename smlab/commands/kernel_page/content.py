@@ -81,8 +81,9 @@ class Prose:
 
 @dataclass(frozen=True)
 class CodeRow:
-    """A row of source or machine code. ``heat`` is its part of the time that warps waited, ``rank`` its place
-    from the hottest on, ``group`` the anchor of its source line, ``target`` what a click on it leads to."""
+    """A row of source or machine code. ``heat`` is its part of the time that warps waited, and ``rank`` its
+    place from the hottest on. ``group`` is the anchor of its source line, ``target`` what a click on it leads
+    to."""
 
     anchor: str
     label: str

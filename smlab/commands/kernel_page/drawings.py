@@ -79,8 +79,8 @@ class _LogAxes:
 
 
 def roofline_picture(found: Ceilings) -> Picture | None:
-    """The first kernel of ``found`` under the roofs of its GPU, at each level of memory; by its instructions
-    where it has no floating-point operations, None where it has neither traffic nor those."""
+    """The first kernel of ``found`` under the roofs of its GPU, at each level of memory. Without
+    floating-point operations its instructions count. None where it has no traffic either."""
     instructions = bool(found.by_instructions[0])
     work = float(found.work.instructions[0]) if instructions else float(found.flops[0])
     peak = float(found.maxima.issue_per_s) if instructions else float(found.peak_ceiling[0])

@@ -169,10 +169,7 @@ def sections_of_run(paged: PagedRun, found: Executed, key: str = "") -> list[Pag
     sections.append(PageSection("code", "Source and machine code", [panes]))
     sections.append(PageSection("accesses", "Memory accesses by line", [_accesses(paged, found, key)]))
     sm = done.result.sms[0].sm
-    blocks: list[Block] = [
-        timeline_picture(done.result, sm),
-        ColourKey(stall_bars(done.result.stalls).rows),
-    ]
+    blocks: list[Block] = [timeline_picture(done.result, sm), ColourKey(stall_bars(done.result.stalls).rows)]
     sections.append(PageSection("timeline", f"Timeline of SM {sm}", blocks))
     sections.append(PageSection("counters", "Counters", [_counter_table(counted)]))
     return sections

@@ -153,10 +153,7 @@ def port(
 
 
 def port_modelled(
-    file: str | Path,
-    source: str | Path | Gpu,
-    target: str | Path | Gpu,
-    **more: Unpack[PortKeywords],
+    file: str | Path, source: str | Path | Gpu, target: str | Path | Gpu, **more: Unpack[PortKeywords]
 ) -> PortResult:
     """The kernels of one file, measured on ``source``, with their modelled times on ``target``; ``code``
     and ``advise`` as of `port`.

@@ -92,8 +92,8 @@ def with_code(
 def with_spills(
     there: KernelWork, work: KernelWork, local_bytes_per_thread: tuple[Floats, Floats], target: Gpu
 ) -> KernelWork:
-    """The target's work ``there``, where it was not counted, by the source's counters and the local memory
-    that a thread was told to have on both: of what it has more on the target, every byte is stored and loaded
+    """The target's work ``there``, where it was not counted. It follows from the source's counters, and from
+    the local memory that a thread has on both. Each byte that it has more on the target is stored and loaded
     once. How often a loop comes back to it nothing tells."""
     here, far = local_bytes_per_thread
     threads = work.blocks * work.threads_per_block

@@ -41,8 +41,7 @@ class PortOptions:
         ),
     ] = None
     clocks: Annotated[
-        list[str] | None,
-        typer.Option("--clock", metavar="NAME=GHZ", help="The SM clock, if no file has it."),
+        list[str] | None, typer.Option("--clock", metavar="NAME=GHZ", help="The SM clock, if no file has it.")
     ] = None
     expect: Annotated[
         str,

@@ -33,16 +33,15 @@ SAME: Final = 0.02
 
 @dataclass(frozen=True, repr=False)
 class PortResult(TabularResult):
-    """Kernels on several platforms. ``pairs`` holds, for each platform but the first, the ratios of its
-    times to the first's: of configurations with `MIN_LAUNCHES` launches or more in ``compared`` (rows of
-    ``matches``), None where there is none. ``steady_s`` is of shape ``(matched, platforms)``. ``explained``
-    holds the causes of the ratios, None where a GPU has no description or nothing tells of the kernels.
-    ``portability`` sums up each kernel's configurations as applications, by application efficiency.
-    ``modelled``: the second platform was not measured but projected. ``advice`` is None where it was not
-    asked for. ``stalled`` compares samples by instruction, by the target's name. ``renamed`` are kernels
-    that were paired under two names or launches. Kernels of one configuration have no application
-    efficiency; those in ``of_roof`` have the share of their roof in its place, the others stand not among
-    ``kernels``."""
+    """Kernels on several platforms. ``pairs`` holds, for each platform but the first, the ratios of its times
+    to the first's. They are of the configurations with `MIN_LAUNCHES` launches or more (rows of ``matches``),
+    None where there is none. ``steady_s`` is of shape ``(matched, platforms)``. ``explained`` holds the
+    causes of the ratios, None where a GPU has no description or nothing tells of the kernels. ``portability``
+    sums up each kernel's configurations as applications, by application efficiency. ``modelled``: the second
+    platform was not measured but projected. ``advice`` is None where it was not asked for. ``stalled``
+    compares samples by instruction, by the target's name. ``renamed`` are kernels that were paired under two
+    names or launches. Kernels of one configuration have no application efficiency; those in ``of_roof`` have
+    the share of their roof in its place, the others stand not among ``kernels``."""
 
     platforms: tuple[str, ...]
     times: tuple[TuningTimes, ...]

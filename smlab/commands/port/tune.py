@@ -243,8 +243,8 @@ def _runs_of(truth: str | Path, labels: tuple[str, ...]) -> dict[int, tuple[floa
 
 @dataclass(frozen=True)
 class _Played:
-    """``rows`` in the order in which they were chosen, what those that ran took, and the mean and standard
-    deviation of each one's logarithm of time as they were told when it was chosen."""
+    """``rows`` are in the order in which they were chosen. It also has what those that ran took, and what was
+    told when each one was chosen: mean and standard deviation of its logarithm of time."""
 
     rows: list[int]
     taken: dict[int, float]
@@ -289,11 +289,7 @@ def _play_known(space: SearchSpace, runs: Mapping[int, tuple[float, ...] | None]
 
 
 def _replay(
-    space: SearchSpace,
-    steady: Floats,
-    runs: Mapping[int, tuple[float, ...] | None],
-    budget: int,
-    seeds: int,
+    space: SearchSpace, steady: Floats, runs: Mapping[int, tuple[float, ...] | None], budget: int, seeds: int
 ) -> Replayed:
     """``seeds`` searches over the configurations that the truth holds."""
     rows = np.array(sorted(runs), dtype=np.int64)
@@ -392,8 +388,9 @@ def _advice(
 
 
 class CompiledConfigurations:
-    """Compiles a configuration's CUDA C for a GPU when it is asked for, once for all that differ in macros
-    which the source never names; ``refused`` holds the labels of those that do not fit."""
+    """Compiles a configuration's CUDA C for a GPU when it is asked for. Configurations that differ only in
+    macros which the source never names are compiled once. ``refused`` holds the labels of those that do not
+    fit."""
 
     def __init__(self, source: TuningSource, gpu: Gpu, progress: Callable[[int, int], None] | None) -> None:
         source.text()  # a file that cannot be read is told before anything else

@@ -66,8 +66,7 @@ class ProjectOptions:
         ),
     ] = None
     defines: Annotated[
-        list[str] | None,
-        typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source; repeatable."),
+        list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source; repeatable.")
     ] = None
     folders: IncludeOption = None
     cubins: Annotated[
@@ -75,8 +74,7 @@ class ProjectOptions:
         typer.Option("--cubin", help="Machine code for the GPU of --to, or for both; repeatable."),
     ] = None
     simulate: Annotated[
-        bool,
-        typer.Option("--simulate", help="Also run the machine code on both GPUs (with --launch)."),
+        bool, typer.Option("--simulate", help="Also run the machine code on both GPUs (with --launch).")
     ] = False
     launch: Annotated[
         Path | None,
@@ -122,10 +120,7 @@ class ProjectOptions:
     overhead_us: Annotated[
         float | None,
         typer.Option(
-            "--overhead-us",
-            metavar="US",
-            min=0,
-            help="The launch overhead, if the descriptions have none.",
+            "--overhead-us", metavar="US", min=0, help="The launch overhead, if the descriptions have none."
         ),
     ] = None
     issue: IssueOption = True

@@ -32,10 +32,7 @@ class ProjectionErrors:
     parts: tuple[tuple[str, ErrorTable], ...]
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            **self.errors.as_json(),
-            "parts": {name: table.as_row() for name, table in self.parts},
-        }
+        return {**self.errors.as_json(), "parts": {name: table.as_row() for name, table in self.parts}}
 
     def print(self, console: Console) -> None:
         e = self.errors

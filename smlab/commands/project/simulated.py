@@ -1,7 +1,7 @@
 """The second predictor for a profile's kernels: their machine code on both GPUs' descriptions.
 
-Code that was compiled here may not be what the measured compiler makes: where registers or local memory of
-the two architectures' code differ, the time is the middle of two readings
+Code that was compiled here may not be what the measured compiler makes. If registers or local memory of the
+two architectures' code differ, the time is the middle of two readings
 (`smlab.models.roofline.compiler_alternatives`).
 """
 
@@ -47,8 +47,8 @@ def simulated_seconds(
     target: Gpu,
     target_clock_hz: float | None = None,
 ) -> tuple[Floats, str]:
-    """Times on ``target`` of the kernels of ``work`` by running their code on both, (kernels,), NaN for those
-    that are another kernel than the code's, or had another launch than ``launch``; and a note.
+    """Times on ``target`` of the kernels of ``work``, (kernels,), by running their code on both GPUs; and a
+    note. A time is NaN if the kernel is another one than the code's, or had another launch than ``launch``.
     ``target_clock_hz`` is the target's clock, where somebody saw it.
 
     Raises:

@@ -38,9 +38,9 @@ def run(
     kernel: Annotated[
         str | None,
         typer.Argument(
-            help="A .cubin, a listing of nvdisasm -c -hex (.sass), PTX (.ptx), CUDA C (.cu), a program or a "
-            "fat binary, file.py:kernel of Triton, Numba, CuPy or Warp (executes the Python file), or a "
-            "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
+            help="CUDA C (.cu), PTX (.ptx), a .cubin, a program or a fat binary, or a listing of nvdisasm -c "
+            "-hex (.sass). Or file.py:kernel of Triton, Numba, CuPy or Warp: the Python file is executed. Or "
+            "a trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
     launch: Annotated[
@@ -118,8 +118,7 @@ def run(
         int | None, typer.Option(metavar="N", min=1, help="Stop with an error if the kernel takes longer.")
     ] = None,
     threads: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Threads to simulate on (default: all processors)."),
+        int | None, typer.Option(metavar="N", min=1, help="Threads to simulate on (default: all processors).")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the small kernel that ships.")] = False,
     details: DetailsOption = False,
@@ -209,7 +208,4 @@ def run(
 
 def register(app: typer.Typer, panel: str) -> None:
     """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Execute a kernel's machine code on a simulated GPU.",
-        rich_help_panel=panel,
-    )(run)
+    app.command(short_help="Execute a kernel's machine code on a simulated GPU.", rich_help_panel=panel)(run)

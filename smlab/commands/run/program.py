@@ -104,8 +104,8 @@ def run_program(
 
 
 def real_seconds(done: ProgramRun, call: ProgramCall) -> tuple[float | None, float | None]:
-    """From when to when the program would end on a real card (90 %): the ends of its kernels' intervals in
-    sum, as if all erred alike, with those of the gaps. None without a record."""
+    """The earliest and the latest end of the program on a real card (90 %). The ends of its kernels'
+    intervals are summed, as if all erred alike, with those of the gaps. None without a record."""
     ends = [_ends(row, call) for row in done.rows]
     if any(low is None or high is None for low, high in ends):
         return None, None

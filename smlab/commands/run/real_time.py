@@ -21,8 +21,8 @@ PROFILED: Final = "launch.profiled_overhead_s"
 class RealTime:
     """A kernel's time: the mean over the alternatives for the atomic unit, by their weights, and its 90
     % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
-    the record. ``profiled`` is what a profiler's duration would be: it begins before the first warp and ends
-    after the last one, None where the GPU's description does not tell by how much."""
+    the record. ``profiled`` is what a profiler's duration would be, which begins before the first warp and
+    ends after the last one. None where the GPU's description does not tell by how much."""
 
     seconds: float
     profiled: float | None

@@ -9,14 +9,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
-from smlab.cli.options import (
-    AlternativeOption,
-    ClockOption,
-    DetailsOption,
-    GpuOption,
-    JsonOption,
-    SetOption,
-)
+from smlab.cli.options import AlternativeOption, ClockOption, DetailsOption, GpuOption, JsonOption, SetOption
 from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
@@ -58,12 +51,7 @@ def simulate(asked: SimulateArguments) -> None:
     """Run one workload on a simulated GPU."""
     if asked.workload not in WORKLOADS and not Path(asked.workload).exists():
         known = f"one of {', '.join(WORKLOADS)}, or a .toml file"
-        raise SmlabError.at(
-            "WORKLOAD",
-            "neither a built-in workload nor a file",
-            asked.workload,
-            known,
-        )
+        raise SmlabError.at("WORKLOAD", "neither a built-in workload nor a file", asked.workload, known)
     check_inputs(None if asked.workload in WORKLOADS else Path(asked.workload))
     check_choice("--engine", asked.engine, ENGINES)
     check_gpus(asked.gpu)

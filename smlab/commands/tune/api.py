@@ -39,10 +39,10 @@ RESULTS: Final = Path("results/tune")
 class TuningResult(TabularResult):
     """A ranked space. ``ranking`` has all configurations that have a time, best first, those of equal code
     and launch together; ``failed`` the others, by reason. ``real`` is the 90 % prediction interval of the
-    best one's time on a real card, in seconds, by the errors of measured kernels; ``losses`` what is lost
-    where only the first or the first ``top`` are measured on a card; ``gain`` how much faster the best one
-    is than the configuration that others are compared with, with its interval (95 %). ``truth`` says how the
-    order fits measured times, where there are some."""
+    best one's time on a real card, in seconds, by the errors of measured kernels. ``losses`` says what is
+    lost if only the first, or the first ``top``, are measured on a card. ``gain`` says how much faster the
+    best one is than the configuration that others are compared with, with its interval (95 %). ``truth`` says
+    how the order fits measured times, where there are some."""
 
     space: TuningSpace
     gpu: Gpu
@@ -93,8 +93,8 @@ def tune(
 ) -> TuningResult:
     """Rank the configurations of a kernel on a simulated GPU.
 
-    All are screened by a cheap sample of their grid, the best ones simulated on more and more SMs, until the
-    first ones are told apart, the longest sample is reached, or the budget is used.
+    All are screened by a cheap sample of their grid. Then the best ones are simulated on more and more SMs.
+    That ends when the first ones differ clearly, the longest sample is reached, or the budget is used.
 
     Args:
         space: a space file (TOML), a problem or results of Kernel Tuner or KTT (JSON), or

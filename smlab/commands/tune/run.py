@@ -23,13 +23,7 @@ from smlab.hw_bench.files import write_atomic
 from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.experiments.run.export import write_csv
 from smlab.validation.tuning.ranking import ExpectedLoss, RankedTime
-from smlab.validation.tuning.search import (
-    LONGEST,
-    SETTLED,
-    SearchInterrupted,
-    SearchOptions,
-    SearchProgress,
-)
+from smlab.validation.tuning.search import LONGEST, SETTLED, SearchInterrupted, SearchOptions, SearchProgress
 from smlab.validation.tuning.space import TuningSpace
 from smlab.validation.tuning.space_file import SpaceAsked, read_space
 
@@ -92,11 +86,7 @@ def _folder(options: TuneSpaceOptions, space: TuningSpace) -> Iterator[Path]:
 def _tell_kept(options: TuneSpaceOptions, folder: Path, stopped: SearchInterrupted) -> None:
     given: dict[str, object] = {"--gpu": options.gpu, "--source": options.source}
     given |= {"--launch": options.launch, "--name": options.name, "--truth": options.truth}
-    given |= {
-        "--budget-cpu-s": options.budget_cpu_s,
-        "--draw": options.draw,
-        "--clock": options.clock_mhz,
-    }
+    given |= {"--budget-cpu-s": options.budget_cpu_s, "--draw": options.draw, "--clock": options.clock_mhz}
     given |= {"--top": options.top, "--seed": options.seed}
     words = ["smlab", "tune", str(options.space)]
     words += [word for option, value in given.items() if value is not None for word in (option, str(value))]

@@ -37,9 +37,9 @@ class GainAnswer:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """By kernel: the set of ``counters`` used and whether it is ``unlike`` all that a richer one's map has
-    seen, utilization over the active cycles with its interval, and the
-    ``word`` of the verdict (None: no map tells it, the thresholds do)."""
+    """By kernel: the set of ``counters`` used, and whether the kernel is ``unlike`` all that a richer set's
+    map has seen. Then come utilization over the active cycles with its interval, and the ``word`` of the
+    verdict (None: no map tells it, the thresholds do)."""
 
     counters: NDArray[np.object_]
     unlike: NDArray[np.bool_]
@@ -51,10 +51,7 @@ class Told:
 
 
 def counters_beside(
-    q: AtomicQuantities,
-    passes: Floats,
-    path: PathCounters | None,
-    samples: Sequence[AtomicSamples] = (),
+    q: AtomicQuantities, passes: Floats, path: PathCounters | None, samples: Sequence[AtomicSamples] = ()
 ) -> Counters:
     """The counters of each row beyond the atomic ones, as the maps take them; ``passes`` (rows,) of its
     atomics."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class UtilizationResult(TabularResult):
-    """What a profile says: rows, launches left out with the reason, notes on how the file was understood, and
-    how often intervals such as these held where the truth is known."""
+    """What a profile says: rows, launches left out with the reason, and notes on how the file was understood.
+    It also says how often intervals such as these held where the truth is known."""
 
     profile: Path
     gpu: Gpu

@@ -67,7 +67,7 @@ def print_answer(a: UtilizationResult, details: bool = False) -> None:
 
 LEGEND: Final = (
     "occupied: share of the time that the atomic unit works if its queue never empties (100: it takes no "
-    "more); busy: share of the time with an atomic in it, working or waiting; guess: the best estimate of it"
+    "more). busy: share of the time with an atomic in it, working or waiting. guess: its best estimate"
 )
 
 

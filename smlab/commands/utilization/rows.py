@@ -98,16 +98,17 @@ class KernelRow:
     """One launch, or one SM of it (``sm`` None: the whole GPU). ``jobs`` and ``cas_jobs`` are summed over its
     SMs.
 
-    What bounds throughput: ``occupied``, the share of the elapsed cycles that the unit is at work with these
-    jobs when it is kept fed (1: it takes no more), and ``saturation``, the throughput over the most that this
-    many warps can draw from it, each waiting for its result. ``utilization`` is the share with a job in the
-    unit (n > 0, the paper's); ``latency`` is what of it is no work but waiting for results.
+    Two numbers say what bounds throughput. ``occupied`` is the share of the elapsed cycles that the unit
+    needs for these jobs when it is kept fed (1: it takes no more). ``saturation`` is the throughput over the
+    most that this many warps can draw from the unit, each waiting for its result. ``utilization`` is the
+    share with a job in the unit (n > 0, the paper's); ``latency`` is what of it is no work but waiting for
+    results.
 
-    For each SM (the mean): resident ``warps``, jobs in the unit ``n`` and compare-and-swap jobs ``c`` over
-    the elapsed time (best guesses with no interval: no counter tells how the atomics come, so print does not
-    show them), ``busy_cycles`` of ``elapsed_cycles``, ``service_cycles`` (busy time per job),
-    ``utilization`` by the closed network with its 90 % interval ``low`` to ``high``, and as published. ``e``:
-    lanes serialised per job.
+    For each SM (the mean) it has the resident ``warps``, and the jobs in the unit ``n`` and compare-and-swap
+    jobs ``c`` over the elapsed time. ``n`` and ``c`` are best guesses without an interval: no counter tells
+    how the atomics come, so they are not printed. ``busy_cycles`` are a part of ``elapsed_cycles``, and
+    ``service_cycles`` the busy time per job. ``utilization`` is that of the closed network with its 90 %
+    interval ``low`` to ``high``, and as published. ``e``: lanes serialised per job.
 
     ``counters`` is the set of counters that utilization, ``gain`` and verdict are told from
     (`smlab.models.utilization.counter_sets`), the richest that the profile has; ``gain`` is empty where no
@@ -162,8 +163,8 @@ def estimate_rows(
     path: PathCounters | None = None,
     samples: Sequence[AtomicSamples] = (),
 ) -> list[KernelRow]:
-    """The estimates of all launches (and SMs) at once, under each alternative that has tables, from all that
-    the profile counts beside the atomics (``path``) and from ``samples`` of its kernels."""
+    """The estimates of all launches (and SMs) at once, under each alternative that has tables. They use all
+    that the profile counts beside the atomics (``path``), and ``samples`` of its kernels."""
     if isinstance(tables, TablePair):
         tables = (AlternativeTables("as described", 1.0, tables),)
     given_tables, tables = tables, tables[0].tables
@@ -335,9 +336,9 @@ def _beyond(saturation: float, floor: float) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LaunchRow:
-    """A launch with its SMs taken together, for print and for comparing: means over ``sms`` SMs (0: the
-    profile counts the whole GPU only), and the verdict on the launch as a whole with its reason, which is
-    that of ``agreeing`` of the SMs; ``gain`` and ``alternatives`` those of the busiest of these."""
+    """A launch as a whole, for print and for comparing. Means are over ``sms`` SMs (0: the profile counts the
+    whole GPU only). The verdict on the launch, with its reason, is that of ``agreeing`` of the SMs. ``gain``
+    and ``alternatives`` are those of the busiest of these."""
 
     kernel: str
     launch: int

@@ -39,8 +39,9 @@ class StudyAlternative:
 class WhatifResult(TabularResult):
     """A finished study: what was asked, and what came out (points, failures, effects, files).
 
-    Where the description of the study's GPU leaves a choice that its answers hang on, ``outcome`` is that of
-    the first alternative, the description as it stands, and ``alternatives`` has all; else it is empty.
+    The description of the study's GPU may leave a choice that the answers depend on. Then ``outcome`` is that
+    of the first alternative, the description as it stands, and ``alternatives`` has all. Else
+    ``alternatives`` is empty.
     """
 
     study: Study

@@ -89,12 +89,7 @@ def run_whatif(options: WhatifOptions) -> bool:
     try:
         with _progress(study.name) as told:
             found = whatif(
-                study,
-                out=folder,
-                jobs=options.jobs,
-                dask=options.dask,
-                resume=options.resume,
-                progress=told,
+                study, out=folder, jobs=options.jobs, dask=options.dask, resume=options.resume, progress=told
             )
     except KeyboardInterrupt as stopped:
         kept = f"{stopped.done:,} of {stopped.points:,}" if isinstance(stopped, Interrupted) else "all"

@@ -376,6 +376,7 @@ def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
     every = {f"atomic.{op}.{part}_interval_cycles" for op in ATOMIC_OPS for part in ("base", "pass")}
     expected = {
         "v100": line,
+        "p4": {"atomic.add.base_interval_cycles"},
         "a100-40": line | {"atomic.popc_inc.base_interval_cycles"},
         "h800": {"atomic.address_interval_cycles"},
         "h200": {"shared.phase_check_latency_cycles"},

@@ -11,7 +11,7 @@ from bulk_kernels import kernel
 
 from smlab import SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
 from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
@@ -34,8 +34,8 @@ def without_timing(launch: MachineLaunch) -> int:
     return 0
 
 
-def timed(engine: str) -> Run:
-    return lambda launch: int(run_machine_code(launch, GPU, engine=engine).cycles)
+def timed(engine: str, gpu: Gpu = GPU) -> Run:
+    return lambda launch: int(run_machine_code(launch, gpu, engine=engine).cycles)
 
 
 RUNS: dict[str, Run] = {"untimed": without_timing, "compiled": timed("compiled"), "simpy": timed("simpy")}
@@ -159,8 +159,22 @@ def test_a_copy_takes_what_a_load_takes_and_more() -> None:
     first, second = (copied(box, (0, 0), RUNS["compiled"])[1] for box in (small, large))
     assert first > m.dram_latency_cycles + m.bulk_extra_cycles
     sectors = 64 * 256 * 2 // m.sector_bytes
-    ticks = max(m.port_sector_ticks, m.l2_sector_ticks, m.dram_sector_ticks)
+    ticks = max(m.bulk_sector_ticks, m.l2_sector_ticks, m.dram_sector_ticks)
     assert second - first >= (sectors - 4 * 4 - 32) * ticks >> 20
+
+
+def test_a_copy_has_a_rate_of_its_own_in_both_engines() -> None:
+    """Half the bytes a cycle, or twice the time for a line, takes a cycle more for each line."""
+    box, lines = TensorMap(np.zeros(64 * 256, np.uint16), (64, 256), (64, 256), swizzle="none"), 256
+    found = []
+    for port, line in ((128, 1), (64, 1), (128, 2)):
+        values = {"copy_engine.port_bytes_per_cycle": port, "copy_engine.line_interval_cycles": line}
+        gpu = GPU.with_values(values, source="a test")
+        cycles = {copied(box, (0, 0), timed(engine, gpu))[1] for engine in ("simpy", "compiled")}
+        assert len(cycles) == 1
+        found.append(cycles.pop())
+    for slower in found[1:]:
+        assert lines - 8 <= slower - found[0] <= lines + 8
 
 
 def test_a_copy_counts_in_l2() -> None:

@@ -90,7 +90,7 @@ def test_other_instructions_multiply_no_matrices() -> None:
         ("rtx-3090", "HMMA.16816.F16", 16),
         ("a6000", "HMMA.16816.F32", 16),
         ("v100", "HMMA.884.F32.F32.STEP0", 2),
-        ("h100-sxm", "HMMA.16816.F32", 2048 / 322),
+        ("h100-sxm", "HMMA.16816.F32", 2048 / 335),
         ("b200", "HMMA.16816.F32.BF16", 2048 / 250),
         ("rtx-5090", "HMMA.1688.F32", 32),  # as long as for rows of 32 bytes
         ("rtx-5090", "QMMA.16832.F16.E2M1.E2M1", 32),

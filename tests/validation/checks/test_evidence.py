@@ -16,9 +16,8 @@ from smlab.validation.channel_histograms import ENTRIES, simulate_entry
 from smlab.validation.checks.evidence import EvidenceResult, simulate_rows
 from smlab.validation.evidence import EXPERIMENTS
 
-MISSED = {"t4-looped-add-1", "p4-looped-add-1"}
-"""Judged rows that are told as missed: a T4's under the alternative *rounds* alone (18 % too slow), a P4's
-under two (16 % too fast; its description takes Volta's constants over)."""
+MISSED = {"t4-looped-add-1"}
+"""Judged rows that are told as missed: a T4's under the alternative *rounds* alone (18 % too slow)."""
 
 
 @pytest.fixture(scope="module")

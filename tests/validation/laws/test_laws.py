@@ -10,10 +10,11 @@ from hypothesis.internal.conjecture import providers
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, reference
-from smlab.sim.address_patterns import Grouped
+from smlab.sim.address_patterns import Affine, Grouped
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
+from smlab.sim.reference.memory import MemorySystem
 from smlab.sim.reference.path import MemoryPath, Subcore
 from smlab.sim.reference.trace_rows import Meter, Recorder
 from smlab.sim.reference.units import AtomicPipe, WholeCycles
@@ -48,8 +49,17 @@ def contended_run(keep: Record = Record.ALL) -> Run:
     return Run(reference.run(lower(kernel, machine), keep), kernel, machine)
 
 
+def crowded_run() -> Run:
+    """Four SMs that add to the same 256 bytes, all in one slice of L2."""
+    added = Instruction("global-reduce", memory=Affine(warp_stride_bytes=0))
+    program = Program("p", (Loop(8, (added,)),))
+    kernel = Kernel("crowded", (program,), ((0,) * 8,), 4, sms=4, in_l2=(0, 1 << 10))
+    machine = machine_from(load_gpu("rtx-2070-super"))
+    return Run(reference.run(lower(kernel, machine), Record.ALL), kernel, machine)
+
+
 def test_a_sound_run_has_no_violations() -> None:
-    assert violations(contended_run()) == []
+    assert violations(contended_run()) == violations(crowded_run()) == []
 
 
 def test_laws_ask_for_a_full_recording() -> None:
@@ -178,6 +188,27 @@ def break_pipe_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AtomicPipe, "room_at", lambda self: 0)
 
 
+def break_slice_that_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of L2 begins with a sector before it has ended the one ahead."""
+    sound = MemorySystem._slice
+
+    def serve(self: MemorySystem, sector: int, arrival: int, atomic: bool, begins_line: bool) -> int:
+        self.slice_free_ticks = [0] * len(self.slice_free_ticks)
+        return sound(self, sector, arrival, atomic, begins_line)
+
+    monkeypatch.setattr(MemorySystem, "_slice", serve)
+
+
+def break_slice_that_forgets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An atomic's lines take nothing of their slice."""
+    sound = MemorySystem._slice
+    monkeypatch.setattr(
+        MemorySystem,
+        "_slice",
+        lambda self, sector, arrival, atomic, begins_line: sound(self, sector, arrival, atomic, False),
+    )
+
+
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], set[str]] = {
     break_meter_losing_a_completion: {"flow balance", "Little's law by area"},
     break_trace_losing_a_job: {"flow balance", "forced flow"},
@@ -191,6 +222,8 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], set[str]] = {
     break_address_unit_that_is_too_quick: {"requests are taken by the rules"},
     break_pipe_that_overlaps: {"atomics start when they can"},
     break_pipe_without_bound: {"bounded queues"},
+    break_slice_that_overlaps: {"slices of L2"},
+    break_slice_that_forgets_lines: {"slices of L2"},
 }
 
 
@@ -199,7 +232,7 @@ def test_a_broken_engine_is_caught(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
-    caught = {v.law for v in violations(contended_run())}
+    caught = {v.law for run in (contended_run(), crowded_run()) for v in violations(run)}
     assert FAULTS[fault] <= caught
 
 

@@ -185,7 +185,8 @@ def _pairs(study: KeptStudy) -> dict[str, Any]:
     """The command's advice on kernels by others: by round, those that the method was made on as one set, and
     those that judged it; the intervals come from all of them, kinds of changes left out in turn."""
     asked = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
-    intervals = pairs.intervals([one for of in asked.values() for one in of])
+    every = [(one, name) for name, of in asked.items() for one in of]
+    intervals = pairs.intervals([one for one, _ in every], [name for _, name in every])
     answers = {name: pairs.with_intervals(of, intervals) for name, of in asked.items()}
     developed = [one for name, of in answers.items() if name in pairs.DEVELOPED for one in of]
     new = [one for name, of in answers.items() if name not in pairs.DEVELOPED for one in of]
@@ -225,8 +226,8 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     new = [name for name in pairs.PAIRS if name not in pairs.DEVELOPED and "pairs" in found]
     answers = [answer for name in new for answer in pairs.answers_of(found["pairs"][name])]
     by_others = [answer.row for answer in answers]
-    factor = found["pairs"]["intervals"]["factor"] if new else 1.0
-    return speedups.track_record(rows, by_others, factor) if rows else []
+    ends = found["pairs"]["intervals"] if new else {"low": 1.0, "high": 1.0}
+    return speedups.track_record(rows, by_others, (ends["low"], ends["high"])) if rows else []
 
 
 if __name__ == "__main__":

@@ -224,11 +224,11 @@ def best_constant(true: np.ndarray) -> dict[str, float]:
 
 
 def track_record(
-    rows: list[ChangeRow], by_others: list[ChangeRow], factor: float = 1.0
+    rows: list[ChangeRow], by_others: list[ChangeRow], ends: tuple[float, float] = (1.0, 1.0)
 ) -> list[dict[str, Any]]:
     """What `smlab.models.advisor.track_record` ships: by optimizer, and all. Each one's interval comes from
     changes of other kinds. One more record is of the numbers told for kernels that others wrote, with the
-    ``factor`` by which simulated numbers were off in nine of ten."""
+    factors that nine of ten simulated numbers lay between (``ends``)."""
     told, sure = [], [r for r in rows if not r.doubt]
     for name in (*sorted({r.optimizer for r in sure}), ALL):
         mine = [r for r in sure if name in (ALL, r.optimizer)]
@@ -238,7 +238,7 @@ def track_record(
     sure = [r for r in by_others if not r.doubt]
     if sure:
         of = numbers(sure)
-        errors_of = {"mape": of["mape"], "low": 1 / factor, "high": factor}
+        errors_of = {"mape": of["mape"], "low": ends[0], "high": ends[1]}
         errors_of |= {"constant_mape": of["constant"]["mape"]}
         told.append({"optimizer": BY_OTHERS, "n": len(sure), **errors_of})
     return told

@@ -44,10 +44,7 @@ def count_covered(kernels: int = KERNELS, seed: int = SEED) -> CoverageRecords:
 
 
 def _record(
-    low: NDArray[np.float64],
-    mid: NDArray[np.float64],
-    high: NDArray[np.float64],
-    truth: NDArray[np.float64],
+    low: NDArray[np.float64], mid: NDArray[np.float64], high: NDArray[np.float64], truth: NDArray[np.float64]
 ) -> IntervalCoverage:
     inside = int(np.count_nonzero((low <= 1.01 * truth) & (truth <= 1.01 * high)))
     share = binomial_interval(inside, len(truth))

@@ -26,12 +26,7 @@ from smlab.validation.campaigns.projection.simulate import Simulated, simulate_k
 from smlab.validation.method.baseline import Baseline, compare_with_baseline, relative_errors
 from smlab.validation.method.interval_errors import best_constant
 from smlab.validation.projection.gpu_parts import part_of
-from smlab.validation.projection.operators import (
-    MIN_S,
-    baseline_times,
-    judge_projection,
-    variants,
-)
+from smlab.validation.projection.operators import MIN_S, baseline_times, judge_projection, variants
 from smlab.validation.projection.tuning import MECHANISMS, TuningJudgement, judge_tuning, switched
 
 Floats = NDArray[np.float64]

@@ -18,12 +18,7 @@ from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
 from smlab.sim.simulate import ENGINES
-from smlab.validation.campaigns.projection.kernels import (
-    DrawnKernel,
-    draw,
-    draw_reuse,
-    working_set_bytes,
-)
+from smlab.validation.campaigns.projection.kernels import DrawnKernel, draw, draw_reuse, working_set_bytes
 
 
 @dataclass(frozen=True, eq=False)

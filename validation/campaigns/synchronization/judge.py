@@ -13,12 +13,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.validation.campaigns.synchronization.operations import (
-    OPERATIONS,
-    TYPES,
-    PublishedCost,
-    gpu_of,
-)
+from smlab.validation.campaigns.synchronization.operations import OPERATIONS, TYPES, PublishedCost, gpu_of
 
 KERNEL: Final = Path(__file__).with_name("timed.cu")
 ROUNDS: Final = {True: 10, False: 2}
@@ -64,9 +59,7 @@ def cost(operation: str, kind: str, threads: int, gpu: Gpu) -> float:
 
 
 def judge(
-    rows: Iterable[PublishedCost],
-    policy: str | None = None,
-    progress: Callable[[Judged], None] | None = None,
+    rows: Iterable[PublishedCost], policy: str | None = None, progress: Callable[[Judged], None] | None = None
 ) -> list[Judged]:
     """All rows whose published cost is more than noise, each beside the simulated one."""
     found = []

@@ -222,7 +222,7 @@ def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
     if cluster_loads.is_cluster_load(row.form):
         return cluster_loads.simulated(row.form, row.warps, row.loop, gpu)
     if asynchronous_units.is_asynchronous_unit(row.form):
-        return asynchronous_units.simulated(row.form, row.ilp, row.loop, gpu)
+        return asynchronous_units.simulated(row.form, row.warps, row.ilp, row.loop, gpu)
     form = form_of(row.form)
     architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
     kernel = access_kernel(row.form, row.loop, architecture, row.warps)

@@ -21,18 +21,8 @@ from smlab.models.utilization.alternative_estimates import AlternativeEstimates
 from smlab.models.utilization.counter_maps import CounterMaps
 from smlab.models.utilization.trust_map import MAKE, TrustMap, UtilizationEstimates
 from smlab.validation.campaigns.utilization_maps.draws import run_campaign
-from smlab.validation.campaigns.utilization_maps.families import (
-    FEW,
-    FIT,
-    RANDOM,
-    group_of,
-)
-from smlab.validation.campaigns.utilization_maps.fit import (
-    estimate_campaign,
-    fit,
-    joined_alternatives,
-    truth,
-)
+from smlab.validation.campaigns.utilization_maps.families import FEW, FIT, RANDOM, group_of
+from smlab.validation.campaigns.utilization_maps.fit import estimate_campaign, fit, joined_alternatives, truth
 from smlab.validation.campaigns.utilization_maps.fit_maps import Known, counters_of, fit_maps, known_of
 from smlab.validation.campaigns.utilization_maps.simulate import CampaignTable
 from smlab.validation.service_tables import engine_version, tables_of

@@ -107,11 +107,7 @@ def run_closed_systems(gpu: Gpu, distribution: str, count: int, seed: int) -> Ca
         w = replace(draw_workload(rng, machine.max_warps), distribution=distribution)
         rounds = max(MIN_ROUNDS, round(log_uniform(rng, MIN_JOBS, MAX_JOBS) / w.warps))
         kernel = closed_kernel(
-            w.warps,
-            rounds,
-            Duration(w.think_cycles, distribution),
-            lanes=w.lanes,
-            cas_warps=w.cas_warps,
+            w.warps, rounds, Duration(w.think_cycles, distribution), lanes=w.lanes, cas_warps=w.cas_warps
         )
         result = compiled.run(lower(kernel, machine, w.seed), Record.TOTALS, threads=1)
         rows += observe(result, distribution, number)

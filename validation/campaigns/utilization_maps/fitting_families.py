@@ -246,12 +246,7 @@ def _by_themselves(
 
 
 def _in_a_row(
-    name: str,
-    rng: Generator,
-    machine: Machine,
-    shape: LaunchShape,
-    atomics: Atomics,
-    returns: bool = False,
+    name: str, rng: Generator, machine: Machine, shape: LaunchShape, atomics: Atomics, returns: bool = False
 ) -> Kernel:
     several = int(rng.integers(2, 9))
     think = think_cycles(rng, machine, shape, atomics, several)

@@ -257,11 +257,7 @@ def _kind(where: str, name: str, written: Written, keys: tuple[Key, ...]) -> Key
 
 
 def _extent(
-    where: str,
-    written: Written,
-    kind: Key,
-    names: list[str],
-    value_of: Callable[[str, str, str], Value],
+    where: str, written: Written, kind: Key, names: list[str], value_of: Callable[[str, str, str], Value]
 ) -> tuple[tuple[Value, ...], Distribution | None]:
     """The levels, and the distribution unless it is a list."""
     said = [field for field in _EXTENTS if getattr(written, field) is not None]

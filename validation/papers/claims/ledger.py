@@ -125,9 +125,7 @@ CAPABILITIES: Final[dict[str, Capability]] = {
             "the histogram study (`smlab case histogram`)",
         ),
         Capability(
-            "toolchain:cuda",
-            "the CUDA compiler packages and nvdisasm (the extra cuda12)",
-            _has_toolchain,
+            "toolchain:cuda", "the CUDA compiler packages and nvdisasm (the extra cuda12)", _has_toolchain
         ),
         _module(
             "study:roofline",

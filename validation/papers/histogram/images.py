@@ -99,12 +99,7 @@ PHOTOGRAPHS: dict[str, Callable[[int, Generator], Bytes]] = {
 }
 """Drawn images between the paper's extremes."""
 
-SOLIDS = {
-    "solid": GREY,
-    "solid-opaque": OPAQUE_GREY,
-    "solid-two": TWO_AND_TWO,
-    "solid-coloured": COLOURED,
-}
+SOLIDS = {"solid": GREY, "solid-opaque": OPAQUE_GREY, "solid-two": TWO_AND_TWO, "solid-coloured": COLOURED}
 """Solid colours by name; they differ in how many banks their four bins lie on, and how many bins lie on
 the fullest."""
 

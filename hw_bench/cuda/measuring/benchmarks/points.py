@@ -12,12 +12,7 @@ from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.benchmarks import atomic_points
-from smlab.hw_bench.cuda.measuring.plan import (
-    ATOMIC_COLUMNS,
-    BenchmarkProfile,
-    DeviceLimits,
-    PlannedLaunch,
-)
+from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, BenchmarkProfile, DeviceLimits, PlannedLaunch
 from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 

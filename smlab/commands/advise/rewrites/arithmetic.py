@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -36,14 +37,16 @@ _COSTLY: Final = re.compile(
 
 
 def cheaper_integers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
-    """Remainders by comparison where a sum is wrapped, by a product where the quotient is there, and else of
-    unsigned numbers of 32 bits; then the last alone. Right where the numbers are small, which the results
-    tell."""
-    divided = {
-        tuple(parsed.of(n.child_by_field_name(side)).strip() for side in ("left", "right"))
-        for n in walk(parsed.body)
-        if n.type == "binary_expression" and n.child_by_field_name("operator").type == "/"
-    }
+    """Remainders by comparison where a sum is wrapped, else by products with quotients, and quotients by a
+    product of numbers as quotients by one after the other, so that all that a flat index is taken apart by
+    share their first steps; then unsigned numbers of 32 bits alone. Right where the numbers are small, which
+    the results tell."""
+
+    def divided(text: str, right: Any) -> str:
+        """The text of a quotient, by the factors of its divisor in turn."""
+        for factor in _factors(right):
+            text = f"((int)((unsigned)({text}) / (unsigned)({parsed.of(factor)})))"
+        return text
 
     def of(compared: bool, node: Any, render: Render) -> str | None:
         operator = node.child_by_field_name("operator") if node.type == "binary_expression" else None
@@ -53,17 +56,18 @@ def cheaper_integers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         if parsed.names_in(left) <= set(parsed.macros) and left.type != "field_expression":
             return None  # the compiler computes it
         a, b = render(left), render(right)
-        if operator.type == "%" and compared and right.type != "number_literal":
+        if compared and right.type != "number_literal":
+            if operator.type == "/":
+                return divided(a, right)
             inner = left.named_children[0] if left.type == "parenthesized_expression" else left
             if inner.type == "binary_expression" and inner.child_by_field_name("operator").type in "+-":
                 return f"smlab_wrapped({a}, {b})"
-            if (parsed.of(left).strip(), parsed.of(right).strip()) in divided:
-                return f"(({a}) - (int)((unsigned)({a}) / (unsigned)({b})) * (int)({b}))"
+            return f"((int)({a}) - {divided(a, right)} * (int)({b}))"
         return f"((int)((unsigned)({a}) {operator.type} (unsigned)({b})))"
 
     for compared in (True, False):
         edits = parsed.edits(lambda node, render, c=compared: of(c, node, render))  # type: ignore[misc]
-        if edits and (not compared or any("smlab_wrapped" in e.new or " - (int)" in e.new for e in edits)):
+        if edits and (not compared or any("smlab_wrapped" in e.new or " - ((int)" in e.new for e in edits)):
             how = "by comparison or product" if compared else "of unsigned 32-bit numbers"
             line = parsed.text.count("\n", 0, edits[0].first) + 1
             yield SourceRewrite(
@@ -71,15 +75,29 @@ def cheaper_integers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
             )
 
 
+def _factors(node: Any) -> list[Any]:
+    """What a product is made of."""
+    while node.type == "parenthesized_expression":
+        node = node.named_children[0]
+    if node.type != "binary_expression" or node.child_by_field_name("operator").type != "*":
+        return [node]
+    return [f for side in ("left", "right") for f in _factors(node.child_by_field_name(side))]
+
+
 def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Numbers of 64 bits as such of 32; what is divided by a launch's power of two as shifts and masks."""
-    edits = tuple(
+    types = tuple(
         TextEdit(n.start_byte, n.end_byte, "int")
         for n in walk(parsed.body)
         if n.type in ("primitive_type", "sized_type_specifier", "type_identifier") and parsed.of(n) in LONG
     )
-    if edits:
-        yield SourceRewrite("integers", "integers of 32 bits in place of 64", edits)
+    if types:
+        for other in cheaper_integers(parsed):
+            inner = tuple(e for e in types if not any(o.first <= e.first < o.last for o in other.edits))
+            yield SourceRewrite(
+                "integers", f"integers of 32 bits in place of 64, {other.text}", (*inner, *other.edits)
+            )
+        yield SourceRewrite("integers", "integers of 32 bits in place of 64", types)
     powers = {
         name: int(value)
         for name, value in zip(launch.names, launch.arguments, strict=True)
@@ -109,13 +127,14 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
 
 
 def divisors(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
-    """Quotients and remainders by a whole number of the launch as the high word of a product with its
-    reciprocal, which is an argument. Right while number times divisor stays below 2 to the 32. Powers of two
-    are shifts (`shorter_integers`)."""
+    """Quotients and remainders by whole numbers of the launch, and by their products, as the shifted high
+    word of a product with a reciprocal, which is an argument. Exact for numbers below 2 to the 31: Granlund
+    and Montgomery, Division by invariant integers using multiplication, PLDI 1994. A power of two alone is a
+    shift (`shorter_integers`)."""
     scalars = {
         name: int(value)
         for name, value in zip(launch.names, launch.arguments, strict=True)
-        if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iu" and value > 1 and value & (value - 1)
+        if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iu" and value > 1
     }
     same = {
         parsed.of(n.child_by_field_name("declarator")): parsed.of(n.child_by_field_name("value"))
@@ -128,11 +147,15 @@ def divisors(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite
         if (sides := _quotient(node)) is None:
             return None
         left, right = sides
-        name = same.get(parsed.of(right), parsed.of(right))
-        if name not in scalars or not parsed.is_integer(left):
+        names = [same.get(parsed.of(f), parsed.of(f)) for f in _factors(right)]
+        if not set(names) <= set(scalars) or not parsed.is_integer(left):
             return None
-        given[f"smlab_over_{name}"] = (2**32 - 1) // scalars[name] + 1
-        quotient = f"(int)__umulhi((unsigned)({render(left)}), smlab_over_{name})"
+        divisor = math.prod(scalars[name] for name in names)
+        if not divisor & (divisor - 1) or divisor >= 2**31:
+            return None
+        shift, name = divisor.bit_length() - 1, f"smlab_over_{'_'.join(names)}"
+        given[name] = 2 ** (32 + shift) // divisor + 1
+        quotient = f"(int)(__umulhi((unsigned)({render(left)}), {name}) >> {shift})"
         if node.child_by_field_name("operator").type == "/":
             return f"({quotient})"
         return f"((int)({render(left)}) - {quotient} * (int)({parsed.of(right)}))"

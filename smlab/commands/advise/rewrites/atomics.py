@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from smlab.commands.advise.rewrites.parsed import (
@@ -12,6 +14,7 @@ from smlab.commands.advise.rewrites.parsed import (
     SourceRewrite,
     TextEdit,
     walk,
+    whole_number,
 )
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
@@ -40,8 +43,24 @@ SUM: Final = f"""template <typename T, typename V> __device__ __forceinline__ vo
         atomicAdd(p, sum);
 }}
 """
+TOTAL: Final = """template <int N, int APART, typename T> __device__ __forceinline__ T smlab_total(const T *t)
+{
+    T sum = 0;
+    _Pragma("unroll 8") for (int c = 0; c < N; c++)
+        sum += t[(c + threadIdx.x) % N * APART];
+    return sum;
+}
+template <int N, int APART, typename T> __device__ __forceinline__ T smlab_set(T *t, T v)
+{
+    for (int c = 0; c < N; c++)
+        t[c * APART] = v;
+    return v;
+}
+"""
 COPIES: Final = (4, 8)
-"""Of a table in shared memory."""
+"""Of a table in shared memory, for warps in turn."""
+LANES: Final = 32
+"""Of a warp: as many copies, side by side, for its lanes, which then never meet on a word or a bank."""
 SHARED_BYTES: Final = 3 << 14
 """Of static shared memory, that a block may have."""
 
@@ -94,59 +113,114 @@ def _differs(parsed: ParsedKernel, place: Any) -> bool:
 
 
 def own_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
-    """A table in shared memory that atomics add to, once for each of a few warps: what is set is set in all,
-    what is read is the sum of all."""
+    """A table in shared memory that atomics add to, once for each of a few warps or for each lane: what is
+    set is set in all, what is read is the sum of all. Several tables at once."""
+    threads = 1 if launch.threads is None else launch.threads[0] * launch.threads[1] * launch.threads[2]
+    tables = {}
     for node in walk(parsed.body):
         if node.type != "declaration" or "__shared__" not in parsed.of(node):
             continue
         element = parsed.of(node.child_by_field_name("type"))
         for one in node.children_by_field_name("declarator"):
-            inner = one.child_by_field_name("declarator") if one.type == "array_declarator" else None
-            if inner is None or inner.type != "identifier" or element not in TYPE_BYTES:
-                continue
-            for copies in COPIES:
-                yield from _copied(parsed, launch, one, element, copies)
+            table = _table_of(parsed, one)
+            if table is not None and element in TYPE_BYTES and _is_added_to(parsed, table):
+                tables[table.name] = dataclasses.replace(table, bytes=TYPE_BYTES[element] * table.words)
+    for copies in (*COPIES, LANES):
+        fits = sum(table.bytes for table in tables.values()) * copies <= SHARED_BYTES
+        if tables and fits and (copies == LANES or copies * LANES <= threads):
+            yield _copied(parsed, tables, copies)
 
 
-def _copied(
-    parsed: ParsedKernel, launch: LaunchFile, declared: Any, element: str, copies: int
-) -> Iterator[SourceRewrite]:
-    table = declared.child_by_field_name("declarator")
-    name, size = parsed.of(table), declared.child_by_field_name("size")
-    words = parsed.of(size)
-    many = int(words) if words.isdecimal() else parsed.macros.get(words, 0)
-    uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == name and n != table]
-    added = [u for u in uses if _is_addition(parsed, _call_of(u))]
-    threads = 1 if launch.threads is None else launch.threads[0] * launch.threads[1] * launch.threads[2]
-    fits = 0 < many * copies * TYPE_BYTES[element] <= SHARED_BYTES
-    if not added or not fits or copies * 32 > threads:
-        return
-    if any(u.parent.type != "subscript_expression" for u in uses if u not in added):
-        return
-    mine = f"(({LANE.replace(' & 31', ' / 32')}) % {copies}) * ({words})"
+@dataclasses.dataclass(frozen=True)
+class _SharedTable:
+    """An array in shared memory: the name, its declarator, the sizes of its axes as text and as numbers."""
+
+    name: str
+    node: Any
+    sizes: tuple[Any, ...]
+    axes: tuple[int, ...]
+    bytes: int = 0
+
+    @property
+    def words(self) -> int:
+        return math.prod(self.axes)
+
+
+def _table_of(parsed: ParsedKernel, declared: Any) -> _SharedTable | None:
+    sizes: list[Any] = []
+    inner = declared
+    while inner is not None and inner.type == "array_declarator":
+        sizes.insert(0, inner.child_by_field_name("size"))
+        inner = inner.child_by_field_name("declarator")
+    if inner is None or inner.type != "identifier" or not sizes or None in sizes:
+        return None
+    axes = tuple(whole_number(parsed.of(size), parsed.macros) or 0 for size in sizes)
+    return _SharedTable(parsed.of(inner), inner, tuple(sizes), axes) if all(axes) else None
+
+
+def _is_added_to(parsed: ParsedKernel, table: _SharedTable) -> bool:
+    """Whether atomics add to a table, and all else is set or read element by element."""
+    uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == table.name]
+    uses = [use for use in uses if use != table.node]
+    added = [use for use in uses if _is_addition(parsed, _call_of(use))]
+    return bool(added) and all(use.parent.type == "subscript_expression" for use in uses if use not in added)
+
+
+def _copied(parsed: ParsedKernel, tables: Mapping[str, _SharedTable], copies: int) -> SourceRewrite:
+    """The tables with copies: those of warps one behind the other, those of lanes word by word."""
+    lanes = copies == LANES
+    mine = LANE if lanes else f"(({LANE.replace(' & 31', ' / 32')}) % {copies})"
 
     def rule(node: Any, render: Render) -> str | None:
         if node.type == "assignment_expression":
             left, operator = node.child_by_field_name("left"), node.child_by_field_name("operator").type
-            if (
-                left.type == "subscript_expression"
-                and parsed.of(left.child_by_field_name("argument")) == name
-            ):
-                index = render(left.child_by_field_name("indices").named_children[0])
+            place = _place(left, render)
+            if place is not None and operator == "=":
                 value = render(node.child_by_field_name("right"))
-                sets = "0" if operator == "=" and value in ("0", "0.0f", "0u", "0.f") else None
-                each = [f"{name}[{c} * ({words}) + ({index})]" for c in range(copies)]
-                return None if sets is None else f"({' = '.join(each)} = {sets})"
-        if node.type == "subscript_expression" and parsed.of(node.child_by_field_name("argument")) == name:
-            index = render(node.child_by_field_name("indices").named_children[0])
-            if _is_addition(parsed, _call_of(node.child_by_field_name("argument"))):
-                return f"{name}[{mine} + ({index})]"
-            return "(" + " + ".join(f"{name}[{c} * ({words}) + ({index})]" for c in range(copies)) + ")"
-        return None
+                name, element = place
+                return f"smlab_set<{copies}, {apart(name)}>(&{name}[{element}], ({kind(name)})({value}))"
+            return None
+        place = _place(node, render)
+        if place is None:
+            return None
+        name, element = place
+        if _is_addition(parsed, _call_of(_root(node))):
+            return f"{name}[{element} + {mine} * {apart(name)}]"
+        return f"smlab_total<{copies}, {apart(name)}>(&{name}[{element}])"
 
-    edits = [*parsed.edits(rule), TextEdit(size.start_byte, size.end_byte, f"{copies} * ({words})")]
-    told = f"{copies} copies of {name}, one for each of {copies} warps"
-    yield SourceRewrite("own-counters", told, tuple(edits))
+    def apart(name: str) -> int:
+        return 1 if lanes else tables[name].words
+
+    def kind(name: str) -> str:
+        return parsed.of(tables[name].node).join(("decltype(+", "[0])"))
+
+    def _place(node: Any, render: Render) -> tuple[str, str] | None:
+        """A table's name and the place of its element, without that of the copy."""
+        indices: list[str] = []
+        while node.type == "subscript_expression":
+            indices.insert(0, render(node.child_by_field_name("indices").named_children[0]))
+            node = node.child_by_field_name("argument")
+        name = parsed.of(node)
+        if name not in tables or len(indices) != len(tables[name].axes):
+            return None
+        flat = f"({indices[0]})"
+        for index, many in zip(indices[1:], tables[name].axes[1:], strict=True):
+            flat = f"({flat} * {many} + ({index}))"
+        return name, f"{flat} * {copies}" if lanes else flat
+
+    edits = [*parsed.edits(rule), TextEdit(parsed.top, parsed.top, TOTAL)]
+    for table in tables.values():
+        first, last = table.sizes[0], table.sizes[-1]
+        edits.append(TextEdit(first.start_byte, last.end_byte, f"{copies * table.words}"))
+    names = ", ".join(tables)
+    whose = "the lanes of a warp" if lanes else f"{copies} warps"
+    return SourceRewrite("own-counters", f"{copies} copies of {names}, one for each of {whose}", tuple(edits))
+
+
+def _root(node: Any) -> Any:
+    while node.type == "subscript_expression":
+        node = node.child_by_field_name("argument")
+    return node
 
 
 def _call_of(use: Any) -> Any:

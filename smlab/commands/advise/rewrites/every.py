@@ -16,10 +16,11 @@ from smlab.commands.advise.rewrites.atomics import own_tables, warp_aggregated
 from smlab.commands.advise.rewrites.layouts import transposed_arrays
 from smlab.commands.advise.rewrites.memory import constant_tables, vector_accesses
 from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite
-from smlab.commands.advise.rewrites.pipelines import prefetched_tiles
+from smlab.commands.advise.rewrites.pipelines import buffers_in_turn, prefetched_tiles
 from smlab.commands.advise.rewrites.precision import single_precision
 from smlab.commands.advise.rewrites.shared import (
     inlined,
+    narrower_shared,
     other_block_bounds,
     own_counters,
     padded_rows,
@@ -27,8 +28,8 @@ from smlab.commands.advise.rewrites.shared import (
     without_barriers,
 )
 from smlab.commands.advise.rewrites.split import lanes_along_rows, split_loops
-from smlab.commands.advise.rewrites.sums import split_sums, sums_in_registers
-from smlab.commands.advise.rewrites.threads import more_work, warps_for_rows
+from smlab.commands.advise.rewrites.sums import split_sums, sums_by_a_warp, sums_in_registers
+from smlab.commands.advise.rewrites.threads import more_work, turned_axes, warps_for_rows
 from smlab.commands.advise.rewrites.tiles import shared_tiles
 from smlab.commands.advise.rewrites.windows import shared_windows
 from smlab.sim.isa.launch.launch_file import LaunchFile
@@ -51,6 +52,7 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "hoisted": (),
     "inlined": ("function-inlining",),
     "loads-ahead": ("code-reordering",),
+    "less-shared": ("block-increase",),
     "more-work": (),
     "register-sum": (),
     "single-precision": ("fp64-constants", "fp64-precision", "conversions"),
@@ -73,6 +75,7 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite
         *warp_aggregated(parsed),
         *single_precision(parsed),
         *transposed_arrays(parsed, launch),
+        *turned_axes(parsed, launch),
         *lanes_along_rows(parsed, launch),
         *warps_for_rows(parsed, launch),
         *prefetched_tiles(parsed),
@@ -84,12 +87,15 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite
         *shared_tiles(parsed, launch),
         *shared_windows(parsed, launch),
         *trees(parsed),
+        *sums_by_a_warp(parsed, launch),
+        *buffers_in_turn(parsed),
         *without_barriers(parsed),
         *cheaper_functions(parsed),
         *cheaper_integers(parsed),
         *shorter_integers(parsed, launch),
         *divisors(parsed, launch),
         *other_block_bounds(parsed),
+        *narrower_shared(parsed),
         *inlined(parsed),
         *split_loops(parsed, launch),
         *hoisted(parsed),

@@ -45,7 +45,7 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sour
         array = arrays.get(parameter.name)
         if array is None or not parameter.pointer or not launch.returned:
             continue
-        fields = _fields(parsed, parameter.element)
+        fields = fields_of(parsed, parameter.element)
         if fields and array.itemsize == FIELD_BYTES and array.size % len(fields) == 0:
             edits = _by_field(parsed, parameter, fields, array.size // len(fields))
             if edits:
@@ -193,7 +193,7 @@ def summands(node: Any) -> Iterator[Any]:
         yield node
 
 
-def _fields(parsed: ParsedKernel, name: str) -> dict[str, str]:
+def fields_of(parsed: ParsedKernel, name: str) -> dict[str, str]:
     """The types of a structure's fields by name; none where one is no single word of 4 bytes."""
     for node in walk(parsed.root):
         listed = node.child_by_field_name("body") if node.type == "struct_specifier" else None

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.rewrites.layouts import arrays_of, summands
+from smlab.commands.advise.rewrites.layouts import arrays_of, fields_of, summands
 from smlab.commands.advise.rewrites.parsed import (
     TYPE_BYTES,
     ParsedKernel,
@@ -97,6 +97,7 @@ def _targets(parsed: ParsedKernel) -> Iterator[Any]:
 def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Neighbouring words as one vector: of ``p[0]`` to ``p[3]`` in one block of the text, in the rounds of a
     loop whose lanes go along words, and of neighbouring threads."""
+    yield from _aligned(parsed)
     yield from _straight(parsed)
     yield from _elements_of_a_thread(parsed, launch)
     loops = [list(_contiguous_rounds(parsed, n)) for n in walk(parsed.body) if n.type == "for_statement"]
@@ -109,6 +110,25 @@ def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Source
         )
     for of in found:
         yield from of
+
+
+def _aligned(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Structures of a whole number of vectors, aligned as these, so that they are loaded so."""
+    elements = {p.element.removeprefix("struct ") for p in parsed.parameters if p.pointer}
+    for node in walk(parsed.root):
+        if node.type != "struct_specifier" or node.child_by_field_name("body") is None:
+            continue
+        names = {
+            parsed.of(n)
+            for n in (node.child_by_field_name("name"), node.parent.child_by_field_name("declarator"))
+            if n is not None
+        }
+        words = max((len(fields_of(parsed, name)) for name in names & elements), default=0)
+        bound = next((many for many in (4, 2) if words and words % many == 0), 0)
+        if bound and "align" not in parsed.of(node).split("{")[0]:
+            at = node.start_byte + len("struct")
+            told = f"{', '.join(sorted(names & elements))} aligned to {4 * bound} bytes"
+            yield SourceRewrite("vector-loads", told, (TextEdit(at, at, f" __align__({4 * bound})"),))
 
 
 def _straight(parsed: ParsedKernel) -> Iterator[SourceRewrite]:

@@ -393,7 +393,8 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 def whole_number(text: str, known: Mapping[str, int]) -> int | None:
     """The value of an expression of whole numbers, named ones among them; None where it is none."""
     try:
-        tree = ast.parse(re.sub(r"\(int\)|(?<=[\da-fA-F])[uUlL]+\b", "", text.strip()), mode="eval").body
+        plain = re.sub(r"\b(0[xX][\da-fA-F]+|\d+)[uUlL]+\b", r"\1", text.strip().replace("(int)", ""))
+        tree = ast.parse(plain, mode="eval").body
     except (SyntaxError, ValueError):
         return None
     return _value_of(tree, known)

@@ -18,7 +18,7 @@ def single_precision(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     constants = [
         TextEdit(n.end_byte, n.end_byte, "f")
         for n in walk(parsed.root)
-        if n.type == "number_literal" and _DOUBLE.fullmatch(parsed.of(n)) is not None
+        if n.type == "number_literal" and _DOUBLE.fullmatch(parsed.of(n).lstrip("+-")) is not None
     ]
     for n in walk(parsed.root):
         if n.type == "preproc_arg" and n.parent.type in ("preproc_def", "preproc_function_def"):

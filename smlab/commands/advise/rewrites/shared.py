@@ -3,13 +3,14 @@ bounds."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.rewrites.layouts import row_width
+from smlab.commands.advise.rewrites.layouts import fields_of, row_width
 from smlab.commands.advise.rewrites.parsed import (
     SYNC,
     TYPE_BYTES,
@@ -19,6 +20,7 @@ from smlab.commands.advise.rewrites.parsed import (
     TextEdit,
     around,
     walk,
+    whole_number,
 )
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
@@ -26,6 +28,9 @@ TABLE_BYTES: Final = 1 << 15
 """Of a block's own counters: more would keep other blocks from the SM."""
 LANES: Final = 32
 COUNTED: Final = ("int", "unsigned", "unsigned int", "float")
+NARROWED: Final = ("int", "unsigned", "unsigned int")
+LEAST_NARROWED: Final = 1 << 11
+"""Bytes of an array: of smaller ones it does not pay."""
 _GROWN: Final = re.compile(
     r"(\w+)\s*=\s*1\s*;\s*\1\s*<([^;=]*);\s*\1\s*(?:\*=\s*2|<<=\s*1|\+=\s*\1|=\s*\1\s*\*\s*2)\s*\)\s*$"
 )
@@ -114,6 +119,26 @@ def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[TextEdit]]]:
         yield name, [*edits, TextEdit(size.start_byte, size.end_byte, text)]
 
 
+def narrower_shared(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Whole numbers in shared memory as bytes, or as words of 16 bits, so that more blocks are resident.
+    Right where they are small, which the results tell."""
+    for kind in ("unsigned char", "short"):
+        edits, names = [], []
+        for node in walk(parsed.body):
+            declared = node.child_by_field_name("type") if node.type == "declaration" else None
+            if declared is None or "__shared__" not in parsed.of(node):
+                continue
+            shared = re.findall(r"(\w+)\s*((?:\[[^]]+\])+)", parsed.of(node))
+            axes = [axis for _, of in shared for axis in re.findall(r"\[([^]]+)\]", of)]
+            words = math.prod(whole_number(axis, parsed.macros) or 0 for axis in axes)
+            if parsed.of(declared) in NARROWED and len(shared) == 1 and words * 4 >= LEAST_NARROWED:
+                names.append(shared[0][0])
+                edits.append(TextEdit(declared.start_byte, declared.end_byte, kind))
+        uses = [parsed.of(n) for n in walk(parsed.body) if n.type == "pointer_expression"]
+        if edits and not any(re.search(rf"\b{name}\b", use) for name in names for use in uses):
+            yield SourceRewrite("less-shared", f"{', '.join(names)} of type {kind}", tuple(edits))
+
+
 def other_block_bounds(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Launch bounds that ask for no number of resident blocks, or for half as many, so that a thread may have
     more registers."""
@@ -151,11 +176,14 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
         first = _declared_from(parsed, parsed.of(first)) or first
         name = parsed.of(first)
         parameter, array = parsed.parameter(name), arrays.get(name)
-        if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
+        if parameter is None or not parameter.pointer:
+            continue
+        kinds = set(fields_of(parsed, parameter.element).values()) or {parameter.element}
+        if len(kinds) > 1 or not kinds <= set(COUNTED):
             continue
         words = _bounded(parsed, target, np.asarray(array).size)
         if isinstance(array, np.ndarray) and words * array.itemsize <= TABLE_BYTES:
-            tables[name] = parameter.element
+            (tables[name],) = kinds
             sizes[name] = max(words, sizes.get(name, 0))
             edit = TextEdit(first.start_byte, first.end_byte, f"smlab_own_{name}")
             edits += [edit] if edit not in edits else []
@@ -170,9 +198,12 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
     )
     head = re.sub(rf"\b{parsed.name}\b", "smlab_body", head)
     edits.append(TextEdit(parsed.kernel.start_byte, listed.start_byte, head))
-    more = "".join(f", {element} *smlab_own_{name}" for name, element in tables.items())
+    kinds_of = {p.name: p.element for p in parsed.parameters if p.name in tables}
+    more = "".join(f", {kinds_of[name]} *smlab_own_{name}" for name in tables)
     edits.append(TextEdit(listed.end_byte - 1, listed.end_byte - 1, more))
-    given = ", ".join([*(p.name for p in parsed.parameters), *(f"smlab_own_{name}" for name in tables)])
+    given = ", ".join(
+        [*(p.name for p in parsed.parameters), *(f"({kinds_of[name]} *)smlab_own_{name}" for name in tables)]
+    )
     new = parsed.text[parsed.outer.start_byte : body_at] + " {"
     walked = f"for (int smlab_i = {_THREAD}; smlab_i < %d; smlab_i += {_THREADS})"
     for name, many in sizes.items():
@@ -182,7 +213,8 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRew
         )
     new += f" {SYNC} smlab_body({given}); {SYNC}"
     for name, many in sizes.items():
-        new += f" {walked % many} atomicAdd(&{name}[smlab_i], smlab_own_{name}[smlab_i]);"
+        target = f"(({tables[name]} *){name})"
+        new += f" {walked % many} atomicAdd(&{target}[smlab_i], smlab_own_{name}[smlab_i]);"
     edits.append(TextEdit(parsed.outer.end_byte, parsed.outer.end_byte, f"\n{new} }}\n"))
     text = f"{', '.join(tables)} counted by each block in shared memory, added up at its end"
     yield SourceRewrite("own-counters", text, tuple(edits))

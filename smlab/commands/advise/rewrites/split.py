@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -12,36 +11,37 @@ import numpy as np
 from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit, counted, walk
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
-ROW_COUNTS: Final = (4, 16)
+ROW_COUNTS: Final = (4, 16, 64)
 LANES: Final = 32
 
 
 def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """``for (i = a; i < n; i += s) sum += f(i); p[j] = sum;`` over the rows of a grid, where ``p`` begins as
-    zeros."""
+    zeros. Between loop and store the threads of a block may add up what they have."""
     if launch.grid[1:] != (1, 1):
         return
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
     statements = [s for s in parsed.body.named_children if s.type != "comment"]
     for loop in statements:
-        if loop.type != "for_statement" or "__sync" in parsed.of(parsed.body):
-            continue
         header = counted(parsed, loop)
-        if header is None:
+        if header is None or "__sync" in parsed.of(loop) or "gridDim" in header.step:
             continue
         body = header.body
-        stores = [s for s in statements[statements.index(loop) + 1 :] if "=" in parsed.of(s)]
         sums = _sums(parsed, body)
         edits: list[TextEdit] = []
-        for store in stores:
-            found = re.fullmatch(r"(\w+)(\s*\[[^][]*\])\s*=\s*(\w+)\s*;", parsed.of(store))
-            array = arrays.get(found[1]) if found is not None else None
-            if found is None or found[3] not in sums or not isinstance(array, np.ndarray) or array.any():
+        behind = (n for s in statements[statements.index(loop) + 1 :] for n in walk(s))
+        for store in behind:
+            target = store.child_by_field_name("left") if store.type == "assignment_expression" else None
+            name = None if target is None or target.type == "identifier" else _first_name(parsed, target)
+            if target is None or parsed.parameter(name or "") is None:
+                continue  # what a block has to itself
+            value, array = parsed.of(store.child_by_field_name("right")), arrays.get(name or "")
+            plain = store.child_by_field_name("operator").type == "="
+            if not plain or value not in sums or not isinstance(array, np.ndarray) or array.any():
                 edits = []
                 break
-            edits.append(
-                TextEdit(store.start_byte, store.end_byte, f"atomicAdd(&{found[1]}{found[2]}, {found[3]});")
-            )
+            new = f"atomicAdd(&{parsed.of(target)}, {value})"
+            edits.append(TextEdit(store.start_byte, store.end_byte, new))
         if not edits:
             continue
         kind, name, begin, limit, step = header.kind, header.name, header.begin, header.limit, header.step
@@ -96,6 +96,10 @@ class _GridRows:
         return dataclasses.replace(launch, grid=(launch.grid[0], self.parts, 1))
 
 
+def _first_name(parsed: ParsedKernel, node: Any) -> str:
+    return next((parsed.of(n) for n in walk(node) if n.type == "identifier"), "")
+
+
 def _sums(parsed: ParsedKernel, body: Any) -> set[str]:
     """Names that a loop only adds to."""
     added: set[str] = set()
@@ -103,5 +107,5 @@ def _sums(parsed: ParsedKernel, body: Any) -> set[str]:
     for node in walk(body):
         if node.type == "assignment_expression":
             target = parsed.of(node.child_by_field_name("left"))
-            (added if node.child_by_field_name("operator").type == "+=" else other).add(target)
+            (added if node.child_by_field_name("operator").type in ("+=", "-=") else other).add(target)
     return added - other

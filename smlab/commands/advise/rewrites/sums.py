@@ -16,9 +16,11 @@ from smlab.commands.advise.rewrites.parsed import (
     renamed,
     walk,
 )
+from smlab.sim.isa.launch.launch_file import LaunchFile
 
 SIDE_BY_SIDE: Final = (4, 2)
 """Sums side by side."""
+LANES: Final = 32
 JUMP: Final = re.compile(r"\b(?:break|continue|return|goto)\b")
 _CHOICE: Final = r"\s*=\s*(f?max|f?min)f?\s*\("
 
@@ -72,7 +74,7 @@ def sums_of(parsed: ParsedKernel, loop: Any, header: CountedLoop) -> dict[str, t
         for name in parsed.changed_in(n) | ({parsed.of(d)} if d.type == "identifier" else set())
     }
     found: dict[str, tuple[str, str]] = {}
-    for name in parsed.changed_in(body) - inside:
+    for name in sorted(parsed.changed_in(body) - inside):
         kind = parsed.declared.get(name, "")
         uses = [n for n in walk(body) if n.type == "identifier" and parsed.of(n) == name]
         made = [_sum_at(parsed, use) for use in uses]
@@ -110,8 +112,48 @@ def _sum_at(parsed: ParsedKernel, use: Any) -> str | None:
     return None
 
 
+def sums_by_a_warp(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """``if (thread == 0) for (...) sum += part[k]`` with the lanes of the first warp along the loop, whose
+    sums are added by shuffles; largest and smallest values alike."""
+    if launch.threads is None or launch.threads[0] % LANES:
+        return
+    for node in walk(parsed.body):
+        if node.type != "if_statement" or node.child_by_field_name("alternative") is not None:
+            continue
+        condition, inside = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
+        asked = re.fullmatch(r"\(\s*([\w.]+)\s*==\s*0\s*\)", parsed.of(condition))
+        if asked is None or re.search(r"\batomic|__s", parsed.of(inside)):
+            continue
+        edits: list[TextEdit] = []
+        for loop in walk(inside):
+            header = counted(parsed, loop)
+            sums = {} if header is None else sums_of(parsed, loop, header)
+            if header is None or not sums or header.step != "1" or JUMP.search(parsed.of(header.body)):
+                continue
+            lane = f"({asked[1]})"
+            made = behind = ""
+            for name, (kind, choice) in sums.items():
+                other = f"__shfl_xor_sync(0xffffffffu, smlab_{name}, smlab_lane)"
+                made += f" {kind} smlab_{name} = {name if choice else '0'};"
+                joined = f"{choice}(smlab_{name}, {other})" if choice else f"smlab_{name} + {other}"
+                behind += (
+                    f" for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2) smlab_{name} = {joined};"
+                    f" {name} = {f'smlab_{name}' if choice else f'{name} + smlab_{name}'};"
+                )
+            body = renamed(parsed.of(header.body), {name: f"smlab_{name}" for name in sums})
+            new = (
+                f"{{{made} for ({header.kind} {header.name} = ({header.begin}) + {lane};"
+                f" {header.name} < {header.limit}; {header.name} += {LANES}) {body}{behind} }}"
+            )
+            edits.append(TextEdit(parsed.begin_of(loop), loop.end_byte, new))
+        if edits:
+            edits.append(TextEdit(condition.start_byte, condition.end_byte, f"({asked[1]} < {LANES})"))
+            told = f"the lanes of a warp along the loop of one thread at line {parsed.line(node)}"
+            yield SourceRewrite("trees", told, tuple(edits))
+
+
 def sums_in_registers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
-    """An element of an array that a loop adds to, in a register until the loop ends."""
+    """Elements of arrays that a loop adds to, in registers until the loop ends."""
     for loop in walk(parsed.body):
         if loop.type not in ("for_statement", "while_statement") or JUMP.search(parsed.of(loop)):
             continue
@@ -120,6 +162,7 @@ def sums_in_registers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         for n in walk(body):
             if n.type == "identifier" and n.parent.type == "subscript_expression":
                 places.setdefault(parsed.of(n), set()).add(parsed.of(n.parent))
+        begin, edits, kept = parsed.begin_of(loop), [], []
         for array, texts in places.items():
             (text, *others) = texts
             uses = [n for n in walk(loop) if n.type == "identifier" and parsed.of(n) == array]
@@ -132,11 +175,16 @@ def sums_in_registers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
                 continue
             if any(parsed.of(use.parent) != text for use in uses) or "__sync" in parsed.of(body):
                 continue
+            if any(use.parent.parent.type == "pointer_expression" for use in uses):
+                continue  # atomics
             name = f"smlab_register_{array}"
-            edits = [TextEdit(use.parent.start_byte, use.parent.end_byte, name) for use in uses]
-            begin = parsed.begin_of(loop)
-            edits.append(TextEdit(begin, begin, f"{{ auto {name} = {text};\n"))
-            edits.append(TextEdit(loop.end_byte, loop.end_byte, f" {text} = {name}; }}"))
-            told = f"{text} in a register while the loop at line {parsed.line(loop)} runs"
+            edits += [TextEdit(use.parent.start_byte, use.parent.end_byte, name) for use in uses]
+            kept.append((name, text))
+        if kept:
+            before = "".join(f" auto {name} = {text};" for name, text in kept)
+            behind = "".join(f" {text} = {name};" for name, text in kept)
+            edits.append(TextEdit(begin, begin, f"{{{before}\n"))
+            edits.append(TextEdit(loop.end_byte, loop.end_byte, f"{behind} }}"))
+            names_of = ", ".join(text for _, text in kept)
+            told = f"{names_of} in a register while the loop at line {parsed.line(loop)} runs"
             yield SourceRewrite("register-sum", told, tuple(edits))
-            break

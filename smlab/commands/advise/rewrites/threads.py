@@ -9,6 +9,7 @@ from typing import Final
 
 from smlab.commands.advise.rewrites.parsed import (
     SYNC,
+    CountedLoop,
     ParsedKernel,
     SourceRewrite,
     TextEdit,
@@ -26,6 +27,7 @@ _THREAD: Final = re.compile(
     r"blockIdx\.x\s*\*\s*blockDim\.x\s*\+\s*threadIdx\.x|threadIdx\.x\s*\+\s*blockIdx\.x\s*\*\s*blockDim\.x"
     r"|blockDim\.x\s*\*\s*blockIdx\.x\s*\+\s*threadIdx\.x|threadIdx\.x\s*\+\s*blockDim\.x\s*\*\s*blockIdx\.x"
 )
+_PLACES: Final = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 _STRIDE: Final = re.compile(r"gridDim\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*gridDim\.x")
 
 
@@ -67,14 +69,38 @@ def more_work(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrit
             f'_Pragma("unroll") for (unsigned smlab_block = 0; smlab_block < {blocks}; smlab_block++)'
             f" {{ {body} {SYNC if barriers else ''} }}"
         )
-        edit = TextEdit(rest[0].start_byte, rest[-1].end_byte, new)
         told = f"the work of {blocks} blocks for each, {blocks} times fewer blocks"
+        edit = TextEdit(rest[0].start_byte, rest[-1].end_byte, new)
         yield SourceRewrite("more-work", told, (edit,), Blocks(divided=blocks))
 
 
+def turned_axes(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """The block's two axes exchanged over a grid that covers as much: lanes that went along the slow index
+    go along the fast one."""
+    names = {f"{one}.{a}": f"{one}.{b}" for one in _PLACES for a, b in ("xy", "yx")}
+    edits = tuple(
+        TextEdit(n.start_byte, n.end_byte, names[parsed.of(n)])
+        for n in walk(parsed.root)
+        if n.type == "field_expression" and parsed.of(n) in names
+    )
+    if launch.threads is None or not {"threadIdx.x", "threadIdx.y"} <= {
+        parsed.text[edit.first : edit.last] for edit in edits
+    }:
+        return
+    yield SourceRewrite("lanes-along-rows", "threads of a warp along the other axis", edits, _turned)
+
+
+def _turned(launch: LaunchFile) -> LaunchFile:
+    """A launch whose grid covers along each axis what it covered along the other."""
+    assert launch.threads is not None
+    (x, y, _), grid = launch.threads, launch.grid
+    return dataclasses.replace(launch, grid=(-(-grid[1] * y // x), -(-grid[0] * x // y), grid[2]))
+
+
 def warps_for_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
-    """A thread's own loop that adds up, over the lanes of a warp, whose sums are added by shuffles; with as
-    many warps as there were threads, or, where threads stride over the grid, with as many blocks as now."""
+    """A thread's own loop over the lanes of a warp, whose sums are added by shuffles; with as many warps as
+    there were threads, or, where threads stride over the grid, with as many blocks as now. A loop that adds
+    nothing up may set marks, which each lane has for itself."""
     threads = _THREAD.findall(parsed.of(parsed.body))
     if not threads or launch.threads is None or launch.threads[0] % LANES or launch.threads[1:] != (1, 1):
         return
@@ -84,7 +110,9 @@ def warps_for_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceR
     for loop in walk(parsed.body):
         header = counted(parsed, loop)
         sums = {} if header is None else sums_of(parsed, loop, header)
-        if header is None or not sums or header.step != "1" or "Idx" in header.begin:
+        if header is None or header.step != "1" or "Idx" in header.begin:
+            continue
+        if not sums and not _only_marks(parsed, header):
             continue
         if any(choice for _, choice in sums.values()):
             continue
@@ -114,3 +142,15 @@ def warps_for_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceR
             yield SourceRewrite("lanes-along-rows", told, tuple(edits))
         many = f"{told}, {LANES} times as many blocks"
         yield SourceRewrite("lanes-along-rows", many, tuple(edits), Blocks(times=LANES))
+
+
+def _only_marks(parsed: ParsedKernel, header: CountedLoop) -> bool:
+    """Whether a loop sets what is declared outside of it to constants alone, and goes through all rounds."""
+    marks = 0
+    for n in walk(header.body):
+        if n.type == "assignment_expression" and n.child_by_field_name("left").type == "identifier":
+            if n.child_by_field_name("right").type not in ("true", "false", "number_literal"):
+                return False
+            marks += 1
+    jumps = re.search(r"\b(?:break|return|goto)\b", parsed.of(header.body))
+    return bool(marks) and jumps is None and not any(n.type == "update_expression" for n in walk(header.body))

@@ -85,10 +85,7 @@ def issue_rate_ratio(gpu: str, warps: int, reading: str) -> Observed:
     """
     result = _thinkers(gpu, warps, 8.0)
     stalls = result.stalls
-    ready = {
-        "issued": stalls["selected"],
-        "ready": stalls["selected"] + stalls["not_selected"],
-    }
+    ready = {"issued": stalls["selected"], "ready": stalls["selected"] + stalls["not_selected"]}
     if reading not in ready:
         raise SmlabError.at("reading", "unknown", reading, "issued or ready")
     share = ready[reading] / sum(stalls.values())
