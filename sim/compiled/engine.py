@@ -203,7 +203,7 @@ def run_threads(
     """Run the SMs that all ``parts`` share to the end, a thread each. All come back to Python when one has
     to. Where threads met so that the run is void, it says where."""
     memory, blocks = parts[0].memory, parts[0].memory["blocks"]
-    states, turns, next_check = [part.memory for part in parts], 0, 1
+    states, calls, next_check = [part.memory for part in parts], 0, 1
     while True:
         memory.common["stopping"] = 0
         try:
@@ -211,11 +211,11 @@ def run_threads(
         except BaseException:
             memory.common["stopping"] = 1
             raise
-        turns += 1
+        calls += 1
         # A run that is void is so from then on. Each look costs milliseconds, so half of it may be in vain.
         ends = any(status not in (layout.PAUSED, layout.CROWDED) for status in found)
-        if execution is not None and (turns == next_check or ends):
-            next_check = 2 * turns
+        if execution is not None and (calls == next_check or ends):
+            next_check = 2 * calls
             if (met := execution.conflict()) is not None:
                 return met
         if layout.CROWDED in found:

@@ -90,20 +90,20 @@ def issue_stage(st: State, i: int, now: int) -> None:
     base, count = i * st.schedulers, st.schedulers
     first = sm.first_scheduler
     sm.next_look = NEVER
-    turns = due_turns(st, base, first, now)
-    while turns != 0:
-        turn = lowest_bit(turns)
-        turns &= turns - 1
+    left = due_schedulers(st, base, first, now)
+    while left != 0:
+        turn = lowest_bit(left)
+        left &= left - 1
         s = first + turn if first + turn < count else first + turn - count
         look(st, i, s, first, now)
         if sm.next_look <= now:  # one of those whose turn is still to come may have been woken
-            turns = due_turns(st, base, first, now) & (-2 << turn)
+            left = due_schedulers(st, base, first, now) & (-2 << turn)
     for s in range(count):
         sm.next_look = min(sm.next_look, scheduler_at(st, base + s).next_look)
 
 
 @inlined
-def due_turns(st: State, base: int, first: int, now: int) -> Word:
+def due_schedulers(st: State, base: int, first: int, now: int) -> Word:
     """Which of an SM's schedulers look now, as a mask by turn, beginning with scheduler ``first``. It is put
     together without a branch: which of them do, a processor cannot foresee."""
     which = 0

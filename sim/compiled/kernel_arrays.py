@@ -190,7 +190,7 @@ class Code:
         """What a control code says: the scoreboards that the instruction waits for and those that it sets."""
         control = operation.control
         assert control is not None
-        values["waits"] = sum(1 << b for b in range(SCOREBOARDS) if control.waits_for(b))
+        values["waits"] = control.wait_mask & ((1 << SCOREBOARDS) - 1)
         kind = LONG_SLOT if operation.cls.unit is Unit.GLOBAL else SHORT_SLOT
         written = control.write_barrier
         values["target"] = -1 if written is None or written >= SCOREBOARDS else kind + written
@@ -238,15 +238,17 @@ def _effect_of(operation: Operation) -> int:
     """What an issue does besides; no instruction does two of these."""
     if operation.products_left >= 0:
         return layout.AWAITS_PRODUCTS + operation.products_left
-    effects = {
-        layout.CLOSES_GROUP: operation.closes_group,
-        layout.EMPTIES_L1: operation.empties_l1,
-        layout.CLOSES_PRODUCTS: operation.closes_products,
-        layout.JOINS_PRODUCTS: operation.joins_products,
-        layout.COPIES_IN_BULK: operation.bulk_copy is not None,
-        layout.FOLLOWS_COPIES: operation.follows_copies,
-    }
-    return next((effect for effect, has in effects.items() if has), layout.NO_EFFECT)
+    if operation.closes_group:
+        return layout.CLOSES_GROUP
+    if operation.empties_l1:
+        return layout.EMPTIES_L1
+    if operation.closes_products:
+        return layout.CLOSES_PRODUCTS
+    if operation.joins_products:
+        return layout.JOINS_PRODUCTS
+    if operation.bulk_copy is not None:
+        return layout.COPIES_IN_BULK
+    return layout.FOLLOWS_COPIES if operation.follows_copies else layout.NO_EFFECT
 
 
 def _whole_lines(words: int) -> int:

@@ -54,10 +54,8 @@ def store_lanes(builder: Any, at: Any, value: Any, lanes: Any) -> None:
     wait for it.
     """
     place = builder.inttoptr(at, V32.as_pointer())
-    with builder.if_else(builder.icmp_unsigned("==", lanes, ir.Constant(HALF, -1)), likely=True) as (
-        all_of,
-        some,
-    ):
+    all_take_part = builder.icmp_unsigned("==", lanes, ir.Constant(HALF, -1))
+    with builder.if_else(all_take_part, likely=True) as (all_of, some):
         with all_of:
             builder.store(value, place).align = 4
         with some:
