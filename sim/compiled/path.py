@@ -102,7 +102,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         job.access = request(st, i, w)
         access = access_at(st, job.access)
         access.row, access.sequence = job.row, sm.jobs
-        job.passes = access.lines
+        job.passes = max(access.lines, job.passes) if op.passes == TOLD else access.lines
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
     elif op.unit == SHARED:

@@ -57,6 +57,16 @@ def halves(gpu: str) -> None:
     assert np.array_equal(single, a.astype(np.float32) + ones, equal_nan=True)
 
 
+def scaled(gpu: str) -> None:
+    """Parameters that are halves, two to a word of the constant bank."""
+    a, out = normal_halves(N), np.zeros(N, np.float16)
+    factor, least = np.float16(1.7), np.float16(-2.5)
+    launched(gpu, "scaled", 2, 64, a, out, N, factor, least)
+    x = a * factor
+    fused = (x.astype(np.float64) * float(factor) + float(least)).astype(np.float16)
+    assert np.array_equal(out, np.where(x < least, least, fused))
+
+
 def packed(gpu: str) -> None:
     a, b, out = normal_halves(N, 2), normal_halves(N, 2), np.zeros((N, 2, 2), np.float16)
     launched(gpu, "packed", 2, 64, a, b, out, N)
@@ -250,7 +260,7 @@ def handover(gpu: str) -> None:
     assert np.array_equal(out, 3 * np.concatenate([np.arange(64), np.arange(63, -1, -1)]))
 
 
-EVERYWHERE = (halves, packed, conversions, choices, recursion, pointers, scan, reduction, transpose)
+EVERYWHERE = (halves, scaled, packed, conversions, choices, recursion, pointers, scan, reduction, transpose)
 EVERYWHERE += (bytes_, shorts, quantised, atomics, functions, votes, handover)
 SINCE_AMPERE = (matrices, reversed_, warps)
 QUICK = ("sm_70", "sm_90")
