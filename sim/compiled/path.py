@@ -111,7 +111,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         access.row = job.row
         answer_at(st, job.access).sequence = sm.jobs
         bring_places_near(st, i, job.access)
-        job.passes = access.lines
+        job.passes = max(access.lines, job.passes) if op.passes == TOLD else access.lines
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
     elif op.unit == SHARED:

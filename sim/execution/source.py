@@ -212,7 +212,7 @@ def _products_left(micro: MicroOperation) -> int:
 
 def passes_told(cls: InstructionClass) -> int:
     """The passes of every execution of an instruction, or that its source tells them."""
-    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation == "match":
+    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy"):
         return TOLD
     return int(cls.operation != "constant")
 

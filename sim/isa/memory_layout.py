@@ -69,6 +69,7 @@ _PLAIN: Final = {
     "width_bytes": 29,  # a lane
     "offset_bytes": 30,
     "shared_offset_bytes": 26,
+    "bypasses_l1": 34,
     "second_dst": 34,  # where the upper four words of 32 bytes go
     "second_c": 34,  # and where those are that are stored
     "words_kept": 35,  # a bit for each of these eight words; those kept fill registers side by side
@@ -194,7 +195,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     # memory
     "load": _kind("dst", *_ADDRESS, "is_signed", "second_dst", "words_kept"),
     "store": _kind("c", *_ADDRESS, "second_c"),
-    "copy": _kind("c", *_ADDRESS, "shared_offset_bytes", "predicate_a"),
+    "copy": _kind("c", *_ADDRESS, "shared_offset_bytes", "predicate_a", "bypasses_l1"),
     "matrix load": _kind("dst", *_ADDRESS, "matrices", "transposed"),
     "matrix store": _kind("c", *_ADDRESS, "matrices", "transposed"),
     "constant load": _kind("dst", "a", "bank", "width_bytes", "offset_bytes", "is_signed"),

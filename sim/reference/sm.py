@@ -18,6 +18,7 @@ from smlab.sim.instruction_source import (
     NOTIFIES,
     RETRY_CYCLES,
     STALL_SLOT,
+    TOLD,
     ReferenceSource,
 )
 from smlab.sim.instructions import Reason, Unit
@@ -308,7 +309,8 @@ class StreamingMultiprocessor:
             warp.copies.add(job.sequence)
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
-            job.passes = len({a // self.machine.line_bytes for a in job.addresses})
+            lines = len({a // self.machine.line_bytes for a in job.addresses})
+            job.passes = max(lines, job.passes) if operation.passes == TOLD else lines
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")

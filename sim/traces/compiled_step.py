@@ -23,6 +23,7 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.memory.bank_conflicts import bank_wavefronts
 from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
 from smlab.sim.isa.vectors.word_access import (
+    I_CODE,
     I_SPACE,
     I_WIDTH_BYTES,
     at,
@@ -110,6 +111,8 @@ def _addresses(words, op, warp, context, lanes):  # type: ignore[no-untyped-def]
     put(warp, CONSECUTIVE, even)
     if at(op, I_SPACE) == d.SHARED:
         put(warp, PASSES, bank_wavefronts(op, warp))
+    elif at(op, I_CODE) == d.COPY:  # a trace has only the addresses in global memory
+        put(warp, PASSES, 1)
     elif at(op, I_SPACE) == d.LOCAL:
         put(warp, CONSECUTIVE, 0)
         base = LOCAL_AT + at(warp, _NUMBER) * (at(context, memory_layout.LOCAL_BYTES) * 32 + LOCAL_PAD)

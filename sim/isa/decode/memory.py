@@ -160,6 +160,7 @@ def _ldgsts(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         **condition,
         "shared_offset_bytes": to["offset_bytes"],
         "width_bytes": width,
+        "bypasses_l1": int("BYPASS" in m),
     }
 
 

@@ -86,6 +86,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             )
             if space == d.SHARED:
                 passes = bank_wavefronts(micro, w)
+            elif micro.code == d.COPY:
+                passes = w.passes
             elif space == d.LOCAL:
                 addresses = self._placed_local(micro, w)
         elif micro.code == d.MATCH:

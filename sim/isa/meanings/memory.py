@@ -166,6 +166,7 @@ class WarpMemory(WarpOperands):
         f, width = micro.fields, micro.fields["width_bytes"]
         self._addresses(w, micro)
         copied = lanes & self.predicate(w, micro, "predicate_a")
+        rows: set[tuple[int, int]] = set()
         for lane in members(lanes):
             content = bytes(width)
             if copied >> lane & 1:
@@ -175,7 +176,9 @@ class WarpMemory(WarpOperands):
             shared, inside = self._place(w, d.SHARED, lane, address, width)
             self._write_known(w, address, width)
             shared[inside : inside + width] = content
-        w.lanes = copied
+            if copied >> lane & 1 and f["bypasses_l1"]:
+                rows.add((w.addresses[lane] >> 7, address >> 7))
+        w.lanes, w.passes = copied, max(1, len(rows))
 
     def _load_matrices(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """Matrices of 8 x 8 halves from shared memory; see `tensor_steps.load_matrices`."""

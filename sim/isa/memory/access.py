@@ -50,6 +50,7 @@ from smlab.sim.isa.memory_layout import (
     NUMBER,
     OPS,
     OUT_OF_BOUNDS,
+    PASSES,
     SCRATCH,
     SHARED,
     SHARED_BASE,
@@ -70,6 +71,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_ADDRESS_FORM,
     I_B,
     I_BANK,
+    I_BYPASSES_L1,
     I_C,
     I_DST,
     I_IS_SIGNED,
@@ -470,6 +472,30 @@ def store_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int,
     return GOES_ON
 
 
+@inlined
+def line_and_row(op: int, warp: int, to: int, lane: int) -> Any:
+    """The 128 bytes of global memory that a lane of a copy reads from, and those of shared memory that it
+    writes to, as one number."""
+    row = ((get32(to + 4 * lane) + at(op, I_SHARED_OFFSET_BYTES)) & 0xFFFFFFFF) >> 7
+    return (get64(warp + 8 * ADDRESSES + 8 * lane) >> 7) << 25 ^ row
+
+
+@helper
+def rows_of_lines(op: int, warp: int, to: int, lanes: int) -> Any:
+    """What a copy past L1 writes at once: of one line of global memory what goes to one row of all banks."""
+    passes, rest = 0, lanes
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        mine, other = line_and_row(op, warp, to, lane), lane - 1
+        while other >= 0:
+            if (lanes >> other) & 1 != 0 and line_and_row(op, warp, to, other) == mine:
+                break
+            other -= 1
+        passes += other < 0
+    return passes
+
+
 @helper
 def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
     """An asynchronous copy from global to shared memory, done at once; the addresses left behind are the
@@ -479,6 +505,7 @@ def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
     lane_addresses(op, warp, lanes, width)
     copied = lanes & predicate(op, warp, I_PREDICATE_A)
     put(warp, LANES, copied)
+    put(warp, PASSES, rows_of_lines(op, warp, to, copied) if at(op, I_BYPASSES_L1) != 0 else 1)
     rest = lanes
     while rest != 0:
         lane = lowest_bit(rest)

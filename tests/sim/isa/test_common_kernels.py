@@ -57,6 +57,17 @@ def halves(gpu: str) -> None:
     assert np.array_equal(single, a.astype(np.float32) + ones, equal_nan=True)
 
 
+def scaled(gpu: str) -> None:
+    """Parameters that are halves, two to a word of the constant bank."""
+    a, out = normal_halves(N), np.zeros(N, np.float16)
+    factor, least = np.float16(1.7), np.float16(-2.5)
+    launched(gpu, "scaled", 2, 64, a, out, N, factor, least)
+    x = a * factor
+    fused = (x.astype(np.float64) * float(factor) + float(least)).astype(np.float16)
+    fused[x < least] = least
+    assert np.array_equal(out, fused)
+
+
 def packed(gpu: str) -> None:
     a, b, out = normal_halves(N, 2), normal_halves(N, 2), np.zeros((N, 2, 2), np.float16)
     launched(gpu, "packed", 2, 64, a, b, out, N)
@@ -251,7 +262,7 @@ def handover(gpu: str) -> None:
 
 
 EVERYWHERE = (halves, packed, conversions, choices, recursion, pointers, scan, reduction, transpose)
-EVERYWHERE += (bytes_, shorts, quantised, atomics, functions, votes, handover)
+EVERYWHERE += (bytes_, shorts, quantised, atomics, functions, votes, handover, scaled)
 SINCE_AMPERE = (matrices, reversed_, warps)
 QUICK = ("sm_70", "sm_90")
 
