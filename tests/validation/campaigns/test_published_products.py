@@ -22,11 +22,11 @@ from smlab.validation.campaigns.tensor_cores.published_sums import FORMS, run_su
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
 
-SHAPES = dict.fromkeys((2, 3, 4, 5), (256, 256, 128)) | {11: (1024, 1024, 256), 12: (1024, 1024, 256)}
+SHAPES = dict.fromkeys((1, 2, 3, 4, 5), (256, 256, 128)) | {11: (1024, 1024, 256), 12: (1024, 1024, 256)}
 """Rows, columns and depth; the others have at least a tile for each block."""
 
 
-@pytest.mark.parametrize("kernel", PUBLISHED)
+@pytest.mark.parametrize("kernel", [1, *PUBLISHED])
 def test_products_are_right(kernel: int, shared_data: Path) -> None:
     if find_nvcc() is None:
         pytest.skip("nvcc is not installed")

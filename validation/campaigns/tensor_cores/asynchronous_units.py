@@ -34,8 +34,8 @@ _BARRIERS: Final = {
 }
 """What is done before the first reading of the clock, and what between the readings."""
 _ROUNDS: Final = 16
-_TURNS: Final = 16, 48
-"""Of a loop of groups, in two runs. The authors have thousands of turns, so that begin and end count for
+_LOOP_ROUNDS: Final = 16, 48
+"""Of a loop of groups, in two runs. The authors have thousands of rounds, so that begin and end count for
 nothing; here the difference of both runs has none of them."""
 _COPIES: Final = 8
 """Of a row, each of other bytes."""
@@ -47,9 +47,9 @@ def is_asynchronous_unit(form: str) -> bool:
     return form in _BARRIERS or bool(_PRODUCT.fullmatch(form) or _COPY.fullmatch(form))
 
 
-def products_source(form: str, each: int, left: int | None = None, turns: int = _ROUNDS) -> str:
-    """The kernel ``timed``: ``turns`` of ``each`` products m64nNk16 in one group, and its wait, or (``left``)
-    a loop of such groups, of which so many may be on their way."""
+def products_source(form: str, each: int, left: int | None = None, rounds: int = _ROUNDS) -> str:
+    """The kernel ``timed``: ``rounds`` of ``each`` products m64nNk16 in one group, and its wait; or a
+    loop (``left``) of such groups, of which so many may be on their way."""
     product = _PRODUCT.fullmatch(form)
     assert product is not None, form
     n, kind, place = int(product[1]), product[2] or "f16", product[3]
@@ -66,7 +66,7 @@ def products_source(form: str, each: int, left: int | None = None, turns: int = 
             "wgmma.commit_group.sync.aligned; mov.u64 %w1, %clock64;",
             "wgmma.wait_group.sync.aligned 0; mov.u64 %w2, %clock64;",
             "sub.u64 %w4, %w2, %w1; add.u64 %w6, %w6, %w4; sub.u64 %w4, %w2, %w0; add.u64 %w7, %w7, %w4;",
-            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {turns}; @%p0 bra NEXT;",
+            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {rounds}; @%p0 bra NEXT;",
         )
     else:
         loop = (
@@ -74,7 +74,7 @@ def products_source(form: str, each: int, left: int | None = None, turns: int = 
             "NEXT:",
             *[one] * each,
             f"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {left};",
-            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {turns}; @%p0 bra NEXT;",
+            f"add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, {rounds}; @%p0 bra NEXT;",
             "wgmma.wait_group.sync.aligned 0; mov.u64 %w2, %clock64; sub.u64 %w6, %w2, %w0;",
         )
     return "\n".join(
@@ -137,13 +137,13 @@ def _run(
 
 
 def simulated(form: str, warps: int, each: int, loop: str, gpu: Gpu) -> float:
-    """Cycles of a form: of a round of ``each`` products (``loop``: ``wait`` or ``whole``), of a turn of a
+    """Cycles of a form: of a round of ``each`` products (``loop``: ``wait`` or ``whole``), of a round of a
     loop of them (``wait1``), or of a sequence. A copy finds its bytes in L2, unless ``loop`` is ``dram``."""
     if _PRODUCT.fullmatch(form):
         if left := _LEFT.fullmatch(loop):
-            texts = (products_source(form, each, int(left[1]), turns) for turns in _TURNS)
+            texts = (products_source(form, each, int(left[1]), rounds) for rounds in _LOOP_ROUNDS)
             few, many = (float(_run(text, 32 * warps, gpu, form)[0]) for text in texts)
-            return (many - few) / (_TURNS[1] - _TURNS[0])
+            return (many - few) / (_LOOP_ROUNDS[1] - _LOOP_ROUNDS[0])
         out = _run(products_source(form, each), 32 * warps, gpu, form)
         return float(out[("wait", "whole").index(loop)]) / _ROUNDS
     times, what = 1, _BARRIERS.get(form, _EMPTY)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.cuda_c import load_cuda
 from smlab.sim.frontends.protocol import KernelSource
@@ -98,12 +99,24 @@ def hilbert_order(rows: int, columns: int, clusters: int) -> NDArray[np.int32]:
     return space.reshape(-1)
 
 
+def _image(kernel: int, folder: Path) -> KernelImage:
+    with tempfile.TemporaryDirectory() as work:
+        path = Path(work) / "kernel.cu"
+        path.write_text(f'{_PRELUDE}\n#include "{folder.absolute()}/matmul_{kernel}.cuh"\n', encoding="utf-8")
+        options = {"compiler": "nvcc", "flags": "-DNDEBUG -O3 -std=c++17 -w"}
+        name = {1: "sgemmWarptiling", 3: _WITHOUT_CLOCKS}.get(kernel, f"matmulKernel{kernel}")
+        return load_cuda(KernelSource(path, "sm_90a", name, options=options)).image
+
+
 def product_launch(
     kernel: int, folder: Path, a: NDArray[np.uint16], b: NDArray[np.uint16], c: NDArray[np.uint16]
 ) -> MachineLaunch:
     """A launch of a published kernel as its author makes it: ``c`` (n, m) becomes the product of ``b`` (n, k)
     and ``a`` (m, k) turned, in BF16."""
     (m, depth), n = a.shape, len(b)
+    if kernel == 1:  # without tensor cores or copies: its second matrix is not turned
+        arguments: list[Any] = [*(np.int32(x) for x in (n, m, depth)), b, np.ascontiguousarray(a.T), c]
+        return MachineLaunch(_image(kernel, folder), (m // 128, n // 128, 1), (128, 1, 1), arguments)
     rows, columns, threads = {2: (64, 64, 128), 3: (128, 128, 128), 4: (128, 128, 256)}.get(
         kernel, (128, 256, 384)
     )
@@ -117,7 +130,7 @@ def product_launch(
         return TensorMap(of, shape, part, (2 * width, 128, *(0 for _ in more)), swizzle=way)
 
     maps = (described(a, rows), described(b, columns))
-    arguments: list[Any] = [np.int32(x) for x in (m, n, depth)]
+    arguments = [np.int32(x) for x in (m, n, depth)]
     stages = {2: 0, 3: 0, 4: 5}.get(kernel, 3)
     shared = 2 * 64 * (rows + columns) * stages
     if kernel >= 10:
@@ -130,12 +143,7 @@ def product_launch(
     if kernel >= 11:
         arguments.append(hilbert_order(-(-m // (2 * rows)), -(-n // columns), 64))
     blocks = 128 if kernel >= 6 else m // rows * (n // columns)
-    with tempfile.TemporaryDirectory() as work:
-        path = Path(work) / "kernel.cu"
-        path.write_text(f'{_PRELUDE}\n#include "{folder.absolute()}/matmul_{kernel}.cuh"\n', encoding="utf-8")
-        options = {"compiler": "nvcc", "flags": "-DNDEBUG -O3 -std=c++17 -w"}
-        name = _WITHOUT_CLOCKS if kernel == 3 else f"matmulKernel{kernel}"
-        image = load_cuda(KernelSource(path, "sm_90a", name, options=options)).image
+    image = _image(kernel, folder)
     if len(image.parameters or ()) > len(arguments):
         arguments.append(np.zeros(2 * SIZE, np.int32))  # where the kernel writes what it measures
     return MachineLaunch(
