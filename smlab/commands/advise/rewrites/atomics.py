@@ -43,17 +43,17 @@ SUM: Final = f"""template <typename T, typename V> __device__ __forceinline__ vo
         atomicAdd(p, sum);
 }}
 """
-TOTAL: Final = """template <int N, int APART, typename T> __device__ __forceinline__ T smlab_total(const T *t)
+TOTAL: Final = """template <int N, int STRIDE, typename T> __device__ __forceinline__ T smlab_total(const T *t)
 {
     T sum = 0;
     _Pragma("unroll 8") for (int c = 0; c < N; c++)
-        sum += t[(c + threadIdx.x) % N * APART];
+        sum += t[(c + threadIdx.x) % N * STRIDE];
     return sum;
 }
-template <int N, int APART, typename T> __device__ __forceinline__ T smlab_set(T *t, T v)
+template <int N, int STRIDE, typename T> __device__ __forceinline__ T smlab_set(T *t, T v)
 {
     for (int c = 0; c < N; c++)
-        t[c * APART] = v;
+        t[c * STRIDE] = v;
     return v;
 }
 """
@@ -178,17 +178,17 @@ def _copied(parsed: ParsedKernel, tables: Mapping[str, _SharedTable], copies: in
             if place is not None and operator == "=":
                 value = render(node.child_by_field_name("right"))
                 name, element = place
-                return f"smlab_set<{copies}, {apart(name)}>(&{name}[{element}], ({kind(name)})({value}))"
+                return f"smlab_set<{copies}, {stride(name)}>(&{name}[{element}], ({kind(name)})({value}))"
             return None
         place = _place(node, render)
         if place is None:
             return None
         name, element = place
         if _is_addition(parsed, _call_of(_root(node))):
-            return f"{name}[{element} + {mine} * {apart(name)}]"
-        return f"smlab_total<{copies}, {apart(name)}>(&{name}[{element}])"
+            return f"{name}[{element} + {mine} * {stride(name)}]"
+        return f"smlab_total<{copies}, {stride(name)}>(&{name}[{element}])"
 
-    def apart(name: str) -> int:
+    def stride(name: str) -> int:
         return 1 if lanes else tables[name].words
 
     def kind(name: str) -> str:

@@ -134,9 +134,9 @@ def buffers_in_turn(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         linked = all(one[1] == next_[0] for (_, one), (_, next_) in itertools.pairwise(copies))
         if copies and linked and len(places) == 1 and len(set(chain)) == len(chain):
             first = copies[0][0]
-            gone = [s for n, s in enumerate(statements) if n >= first and (n in syncs or _copy(parsed, s))]
-            if first - 1 in syncs and len(gone) == len(statements) - first:
-                edits = _taking_turns(parsed, loop, tuple(chain), gone)
+            dropped = [s for n, s in enumerate(statements) if n >= first and (n in syncs or _copy(parsed, s))]
+            if first - 1 in syncs and len(dropped) == len(statements) - first:
+                edits = _rotated(parsed, loop, tuple(chain), dropped)
                 if edits is not None:
                     told = f"{', '.join(chain)} change roles in place of copies at line {parsed.line(loop)}"
                     yield SourceRewrite("barrier", told, edits)
@@ -170,7 +170,7 @@ def _read_and_written(
         return
     edits: list[TextEdit] = []
     for name in written:
-        mine = _taking_turns(parsed, loop, (name, f"smlab_other_{name}"), [])
+        mine = _rotated(parsed, loop, (name, f"smlab_other_{name}"), [])
         if mine is None:
             return
         edits += mine
@@ -193,12 +193,12 @@ def _shared_of(parsed: ParsedKernel, name: str) -> tuple[Any, Any, str, str] | N
     return None
 
 
-def _taking_turns(
-    parsed: ParsedKernel, loop: Any, names: tuple[str, ...], gone: list[Any]
+def _rotated(
+    parsed: ParsedKernel, loop: Any, names: tuple[str, ...], dropped: list[Any]
 ) -> tuple[TextEdit, ...] | None:
     """Buffers as pointers that move on by one at the end of a loop's round, without the statements that are
-    ``gone``. The last one begins as a copy of the one before it, and is made where there is none."""
-    edits = [TextEdit(s.start_byte, s.end_byte, "") for s in gone]
+    ``dropped``. The last one begins as a copy of the one before it, and is made where there is none."""
+    edits = [TextEdit(s.start_byte, s.end_byte, "") for s in dropped]
     for name in names:
         found = _shared_of(parsed, name)
         made = found or _shared_of(parsed, names[0])
