@@ -264,6 +264,24 @@ def test_what_does_not_stand_still_runs_whole(launch: Launch, monkeypatch: pytes
     assert np.array_equal(values, 2 * np.arange(32 * BLOCKS) + 3)
 
 
+def test_atomics_of_others_on_one_word_are_told(launch: Launch) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
+
+    def run(sms: int | str, code: list[str]) -> MachineRun:
+        words = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int32)
+        return run_machine_code(launch(code, *words, grid=4096), gpu, sms=sms, keep=Record.TOTALS)
+
+    adds = [line for line in TAKES_WORK if line.startswith("MOV R")]
+    adds += ["RED.E.ADD.STRONG.GPU [R24.64], R5"] * 8 + ["EXIT"]
+    whole, part = run("all", adds), run(1, adds)
+    # 4,096 blocks of a warp add eight times, 1.2 cycles (or what the description says) a lane.
+    bound = 4096 * 32 * 8 * gpu.number("l2.atomic_interval_cycles")
+    assert whole.notes == ()
+    assert whole.cycles >= bound > 2 * part.cycles
+    assert f"would take {bound:,.0f} cycles; --sms all counts them" in part.notes[0]
+    assert run(1, [line for line in adds if not line.startswith("RED")]).notes == ()
+
+
 def test_more_sms_do_not_help_blocks_that_depend_on_each_other(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

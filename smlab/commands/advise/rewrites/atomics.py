@@ -43,7 +43,8 @@ SUM: Final = f"""template <typename T, typename V> __device__ __forceinline__ vo
         atomicAdd(p, sum);
 }}
 """
-TOTAL: Final = """template <int N, int STRIDE, typename T> __device__ __forceinline__ T smlab_total(const T *t)
+TOTAL: Final = """template <int N, int STRIDE, typename T>
+__device__ __forceinline__ T smlab_total(const T *t)
 {
     T sum = 0;
     _Pragma("unroll 8") for (int c = 0; c < N; c++)
