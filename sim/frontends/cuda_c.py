@@ -89,9 +89,14 @@ def _by_nvcc(source: KernelSource, flags: Sequence[str]) -> bytes:
     return compile_by_nvcc(source.path, source.architecture, options, source.where)
 
 
-def compile_by_nvcc(path: Path, architecture: str, options: Sequence[str], where: str) -> bytes:
+def compile_by_nvcc(
+    path: Path, architecture: str, options: Sequence[str], where: str, *, lines: bool = True
+) -> bytes:
     """The cubin that nvcc makes of a file for ``sm_86`` and its like. It is not what NVRTC makes of the same
     text: nvcc has addresses of shared memory in 32 bits, NVRTC in 64.
+
+    With ``lines`` it has line numbers, and with them the folders of this run. Without, the same text gives
+    the same bytes.
 
     Raises:
         SmlabError: no nvcc, or what it says first.
@@ -99,7 +104,7 @@ def compile_by_nvcc(path: Path, architecture: str, options: Sequence[str], where
     nvcc = find_nvcc()
     if nvcc is None:
         raise SmlabError(f"{where}: no nvcc: {INSTALL}")
-    options = ["-cubin", f"-arch={architecture}", "-lineinfo", *options]
+    options = ["-cubin", f"-arch={architecture}", *(["-lineinfo"] if lines else []), *options]
     with tempfile.TemporaryDirectory() as work:
         made = Path(work) / "kernel.cubin"
         command = [str(nvcc), *options, "-o", str(made), str(path.absolute())]

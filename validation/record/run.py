@@ -129,7 +129,9 @@ def compiled(one: MeasuredKernelSet, kernel: MeasuredKernel, architecture: str) 
     with tempfile.TemporaryDirectory() as work:
         path = Path(work) / "kernel.cu"
         path.write_text(kernel.source, encoding="utf-8")
-        return compile_by_nvcc(path, architecture, ["-std=c++17", *options], kernel.where.name)
+        options = ["-std=c++17", *options]
+        # Without line numbers, so that a stored result is found again by its code.
+        return compile_by_nvcc(path, architecture, options, kernel.where.name, lines=False)
 
 
 def _launch(one: MeasuredKernelSet, kernel: MeasuredKernel) -> tuple[Any, Any, LaunchFile]:

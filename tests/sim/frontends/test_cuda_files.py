@@ -14,7 +14,7 @@ import pytest
 import smlab
 from smlab import Gpu, SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
-from smlab.sim.frontends.cuda_c import find_nvcc
+from smlab.sim.frontends.cuda_c import compile_by_nvcc, find_nvcc
 from smlab.sim.frontends.host_binary import entries_of
 
 if not has_compiler():
@@ -95,6 +95,20 @@ def program(tmp_path: Path) -> Path:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "factor.h").write_text(HEADER)
     return tmp_path / "program.cu"
+
+
+def test_the_same_text_in_two_folders_has_the_same_code_without_lines(program: Path, tmp_path: Path) -> None:
+    """Or else what is stored by its code would not be found again in a new process."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    made = {}
+    for lines in (False, True):
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+            path = folder / "kernel.cu"
+            path.write_text("__global__ void one(int *p) { p[threadIdx.x] = 1; }")
+            made[folder, lines] = compile_by_nvcc(path, "sm_80", [], "kernel.cu", lines=lines)
+    assert made[folders[0], False] == made[folders[1], False]
+    assert made[folders[0], True] != made[folders[1], True]
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_89", "sm_120"])

@@ -249,7 +249,9 @@ def test_a_kernel_is_compiled_by_the_compiler_that_it_was_measured_with(
     monkeypatch.setattr(running, "find_nvcc", lambda: Path("nvcc") if here else None)
     monkeypatch.setattr(running, "compile_cuda", lambda source, *_: f"NVRTC {source}".encode())
     monkeypatch.setattr(
-        running, "compile_by_nvcc", lambda path, *_: f"nvcc {path.read_text(encoding='utf-8')}".encode()
+        running,
+        "compile_by_nvcc",
+        lambda path, *_, lines: f"nvcc {path.read_text(encoding='utf-8')}".encode(),
     )
     kernel = MeasuredKernel("one", "k", Path("k.cuh"), "text", {"A": "1"}, {}, None, None, 1.0)
     one = MeasuredKernelSet("set", "a set", "a6000", "product", "us", compiler, None, {}, (kernel,))
