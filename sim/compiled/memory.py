@@ -65,9 +65,9 @@ from smlab.sim.instruction_source import (
     RUN_COUNT,
     TO_WRITE,
 )
-from smlab.sim.machine import SLICE_SPREAD
 
 TICK_BITS = 20
+SLICE_SPREAD = 0x9E3779B1  # these two as in `smlab.sim.machine`, which loads what is not compiled
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
