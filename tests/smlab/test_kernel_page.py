@@ -110,7 +110,7 @@ def test_the_page_of_advice_has_what_was_tried(tmp_path: Path) -> None:
     text = path.read_text()
     assert {"advice", "tried", "blame", *SECTIONS} <= set(checked(text).anchors)
     assert "Most promising: grid, " in text
-    assert "80 blocks of 256: 6.31x" in text
+    assert "80 blocks of 256: 4.17x" in text
     assert "least sectors" in text
     rows = re.findall(r"<tr><td class=\"left\">(grid=\d+)</td><td[^>]*>([^<]*)</td>", text)
     assert ("grid=8", "8 blocks of 256") in rows
