@@ -47,7 +47,7 @@ MARGINS: Final = {
     "product": Margin(0.0, 0.078),
     "stream": Margin(0.0, 0.0),
     "once more": Margin(0.0, 0.008),
-    "twice more": Margin(0.0, 0.043),
+    "twice more": Margin(0.0, 0.038),
 }
 
 

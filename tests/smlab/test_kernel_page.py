@@ -94,7 +94,7 @@ def test_the_page_of_a_run_stands_alone(tmp_path: Path) -> None:
     seen = checked(text)
     assert set(SECTIONS) <= set(seen.anchors)
     assert text.index('class="verdict') < text.index("<section>")
-    assert "14,513 cycles: limited by latency or occupancy" in text
+    assert "14,618 cycles: limited by latency or occupancy" in text
     assert "8 blocks leave 72 of 80 SMs without work." in text
     assert "atomicAdd(&amp;local[pixels[i]], 1);" in text
     assert "prefers-color-scheme: dark" in text

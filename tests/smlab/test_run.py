@@ -115,6 +115,10 @@ def test_rates_of_a_sample_are_those_of_the_grid(tmp_path: Path, capsys: pytest.
     assert found[1] == pytest.approx(found[0], rel=0.05)
 
 
+QUEUES = {"_drain_": 0.18, "active_warps": 0.08}
+"""What waits for the block's additions at its end, and how far a sample may be off. It has no additions of
+other blocks on its words, so that its queues are shorter."""
+
 NOISY = (
     "not_selected",
     "math_pipe_throttle",
@@ -148,7 +152,8 @@ def test_counters_of_a_sample_are_those_of_the_grid(
     assert part[WHOLE_GPU, "device__attribute_multiprocessor_count"] == 16
     for place, value in part.items():
         if not any(f"_{name}_" in place[1] for name in NOISY):
-            assert value == pytest.approx(whole[place], rel=0.05), place
+            within = next((w for name, w in QUEUES.items() if name in place[1]), 0.05)
+            assert value == pytest.approx(whole[place], rel=within), place
 
 
 def test_results_go_into_the_file_that_was_asked_for(

@@ -128,7 +128,7 @@ class TestBatchMeans:
         assert interval.lag1 < 0.5
 
     def test_a_series_too_short_is_refused(self):
-        with pytest.raises(SmlabError, match=r"too short.*lag 1.*longer"):
+        with pytest.raises(SmlabError, match=r"too short.*lag 1.*twice as long"):
             batch_means(ar1(SeedSequence(4), 400, phi=0.999), batches=16, warmup=0)
 
     def test_independent_values_are_left_alone(self):
