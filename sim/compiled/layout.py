@@ -115,11 +115,12 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
+    " block_refill_ticks warp_refill_ticks"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval constant_interval atomic_entries servers round_gap barrier_interval"
+    " request_interval constant_interval taken_branch atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
