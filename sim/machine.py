@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -476,7 +477,7 @@ def _fetch(gpu: Gpu) -> FetchTiming:
 
 
 def _refill_ticks(gpu: Gpu, what: str) -> int:
-    """What the dispatcher takes where a block has finished; as at first, where a description does not tell."""
+    """What the dispatcher takes where a block has finished; as at first, where nothing else is told."""
     key = f"gpu.{what}_refill_cycles"
     return to_ticks(gpu.number(key if gpu.has(key) else f"gpu.{what}_dispatch_cycles"))
 

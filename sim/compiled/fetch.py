@@ -89,8 +89,8 @@ def _ask(st: State, i: int, line: int, now: int) -> Word:
 
 @helper
 def warm(st: State) -> None:
-    """The SMs' L1s, and the sub-cores' L0s, hold the code as an earlier launch has left it: as if looked up in
-    ascending order."""
+    """The SMs' L1s, and the sub-cores' L0s, hold the code as an earlier launch has left it: as if looked up
+    in ascending order."""
     if st.fetch_warm > 0:
         for i in range(st.sms):
             for line in range(st.fetch_lines):

@@ -498,6 +498,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "unsampled_bits": 0 if unsampled is None else unsampled.bits.ctypes.data,
         "unsampled_first": 0 if unsampled is None else unsampled.first,
         "unsampled_sectors": 0 if unsampled is None else unsampled.sectors,
+        "unsampled_crowds": 0 if unsampled is None else unsampled.crowds.ctypes.data,
+        "crowded_sectors": 0 if unsampled is None else 8 * len(unsampled.crowds),
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,

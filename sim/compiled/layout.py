@@ -119,6 +119,7 @@ _CONSTANTS = (
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
+    " unsampled_crowds crowded_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval constant_interval taken_branch atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"

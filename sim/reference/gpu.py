@@ -29,7 +29,7 @@ class SimulatedGpu:
         self.recorder = Recorder(keep)
         self.progress = progress
         unsampled = None if lowered.source is None else lowered.source.unsampled
-        self.memory = MemorySystem(lowered.machine, () if unsampled is None else unsampled)
+        self.memory = MemorySystem(lowered.machine, unsampled)
         if lowered.l2 is not None:
             self.memory.begin(lowered.l2.of(lowered.machine))
         self.memory.hold(*lowered.kernel.in_l2)

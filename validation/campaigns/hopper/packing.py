@@ -1,7 +1,7 @@
 """Packs of launches, for a machine that has a GPU and nothing of ours.
 
 A pack is a zip: ``items.json`` has one row a launch, ``blob/DIGEST`` what rows name by its digest (cubins and
-contents of arrays, packed by lzma). Addresses in parameters and in small arrays are named by array and
+contents of arrays, packed by lzma). Addresses in parameters and tensor maps are named by array and
 offset, since the card puts arrays elsewhere. Large arrays travel as the row of the launch file that makes
 them; one that has no row and does not pack well travels as its first 128 KiB, which the card repeats: its
 results are then not ours, and its time is that of numbers alike.
@@ -34,8 +34,8 @@ _OF_THE_DRIVER: Final = (
     "the module's constants",
 )
 """Allocations that the card's driver makes itself."""
-_SEARCHED_BYTES: Final = 64 << 10
-"""Of an array, in which addresses are looked for."""
+_WITH_ADDRESSES: Final = ("a tensor map",)
+"""Allocations whose contents have addresses. (Two whole numbers of an array may look like one.)"""
 _PIECE_BYTES: Final = 128 << 10
 _MOST_PACKED_BYTES: Final = 400_000
 _LAST_ADDRESS: Final = FIRST_ADDRESS + (1 << 40)
@@ -138,7 +138,7 @@ class _Pack:
         begin = raw[: 2 * _PIECE_BYTES]
         if len(lzma.compress(begin, preset=1)) / len(begin) * len(raw) > _MOST_PACKED_BYTES:
             return {**row, "tile": self._blob(raw[:_PIECE_BYTES])}
-        inside = _addresses(raw, arrays) if len(raw) <= _SEARCHED_BYTES else []
+        inside = _addresses(raw, arrays) if array.name in _WITH_ADDRESSES else []
         return {**row, "blob": self._blob(raw), "relocations": inside}
 
 

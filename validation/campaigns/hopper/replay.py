@@ -45,6 +45,10 @@ SHORT_S: Final = 2e-4
 MOST_LAUNCHES: Final = 400
 KEPT_BYTES: Final = 1 << 17
 SUMMED_BYTES: Final = 128 << 20
+CLEAN_BYTES: Final = 8 << 20
+CLOCK: Final = "the clock of the SMs"
+"""Name of a launch of one block that gives four words: the SM's clock at begin and end (in their low halves),
+and the global timer, in nanoseconds, at begin and end."""
 PATIENCE_S: Final = 12.0
 """Without a new line: the launch hangs."""
 _LOST: Final = ("ILLEGAL", "LAUNCH_FAILED", "TIMEOUT", "CONTEXT", "ASSERT", "HARDWARE", "PC", "MISALIGNED")
@@ -80,6 +84,7 @@ class Card:
         self.modules: dict[str, ctypes.c_void_p] = {}
         self.made: dict[str, NDArray[Any]] = {}
         self.events = [self._event() for _ in range(2 * MOST_LAUNCHES)]
+        self.clock: LoadedLaunch | None = None
         self._room, self._value = self.allocate(FLUSH_BYTES), 0
         try:
             import pynvml
@@ -130,6 +135,13 @@ class Card:
         self._value = (self._value + 1) % 251
         size = ctypes.c_size_t(FLUSH_BYTES)
         self("cuMemsetD8Async", ctypes.c_uint64(self._room), self._value, size, self.stream)
+
+    def read(self) -> None:
+        """Queue copies that leave little but clean lines of other data in L2."""
+        step, end = CLEAN_BYTES, FLUSH_BYTES
+        for at in range(step, end, step):
+            places = ctypes.c_uint64(self._room), ctypes.c_uint64(self._room + at)
+            self("cuMemcpyDtoDAsync_v2", *places, ctypes.c_size_t(step), self.stream)
 
     def wait(self) -> None:
         self("cuStreamSynchronize", self.stream)
@@ -332,14 +344,29 @@ def measured(one: LoadedLaunch, seconds: float) -> dict[str, Any]:
         one.hold(count)
     out["warm_s"] = one.series(count)
     out["clock_after"] = card.clocks()
+    if card.clock is not None:
+        out["measured_mhz"] = _clock_behind(one, card.clock, max(1, min(count, int(0.02 / long))))
     if not row["more"].get("reset"):
         many = max(2, min(MOST_LAUNCHES // 2, int(seconds / 2 / long)))
         if short:
             one.hold(many)
         out["back_to_back_s"] = one.in_one_go(many)
     out["flushed_s"] = one.series(max(2, min(12, int(seconds / 3 / (long + 2e-4)))), card.flush)
+    out["clean_s"] = one.series(max(2, min(5, int(seconds / 6 / (long + 4e-4)))), card.read)
     out["clock_end"] = card.clocks()
     return out
+
+
+def _clock_behind(one: LoadedLaunch, clock: LoadedLaunch, count: int) -> float:
+    """The SMs' clock in MHz right behind so many launches, before it can change."""
+    for _ in range(count):
+        one.reset()
+        one.launch()
+    clock.launch()
+    one.card.wait()
+    words = np.frombuffer(one.card.get(clock.addresses[0], 32), np.uint64)
+    cycles = (int(words[1]) - int(words[0])) & 0xFFFFFFFF
+    return round(1e3 * cycles / (int(words[3]) - int(words[2])), 1)
 
 
 def _made(row: dict[str, Any], size_bytes: int) -> NDArray[Any]:
@@ -378,6 +405,10 @@ def _work(options: argparse.Namespace) -> bool:
     if options.out.exists():
         done = {json.loads(line)["name"] for line in options.out.read_text().splitlines()}
     card = Card()
+    clock = next((row for row in json.loads(pack.read("items.json")) if row["name"] == CLOCK), None)
+    if clock is not None:
+        card.clock = LoadedLaunch(card, pack, clock)
+        card.clock.fill()
     with options.out.open("a", buffering=1) as out:
         for row in rows:
             if row["name"] in done:
