@@ -417,6 +417,10 @@ class MachineLaunch:
         return decode(self.image.function, self.rows)
 
     @cached_property
+    def uses_tensor_cores(self) -> bool:
+        return any(micro.cls == "tensor" for micro in self.code)
+
+    @cached_property
     def code_words(self) -> NDArray[np.int64]:
         """The words of the micro-operations (operations, words), before anything has its place."""
         return np.array([micro.words() for micro in self.code], dtype=np.int64)

@@ -121,7 +121,6 @@ def test_dram_is_not_idle_while_a_sampled_sm_has_nothing_to_ask_for(launch: Laun
     whole, part = run("all"), run(1)
     assert whole.cycles > 0.97 * blocks * 4096 * 4 / 250e9 * 1.38e9  # DRAM is the limit
     assert part.cycles == pytest.approx(whole.cycles, rel=0.1)
-    assert run(1, adds, "simpy").cycles == part.cycles
     assert run(1, "simpy").cycles == part.cycles
 
 
@@ -283,6 +282,7 @@ def test_atomics_of_blocks_outside_of_a_sample_come_to_the_same_words(
     bound = 4096 * 32 * 8 * gpu.number("l2.atomic_interval_cycles")
     assert whole.cycles >= bound
     assert part.cycles == pytest.approx(whole.cycles, rel=0.1)
+    assert run(1, adds, "simpy").cycles == part.cycles
     # Without the crowd, a sample has only the lanes of its own blocks at the word.
     monkeypatch.setattr(functional_warming._Askers, "crowds", lambda self, others: np.zeros(0, np.int64))
     assert bound > 2 * run(1, adds).cycles
