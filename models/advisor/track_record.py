@@ -70,8 +70,8 @@ def as_made_by_others() -> str:
     card = on_a_card()
     return (
         "Each number is what the change gains as smlab makes it, simulated. On a real H100 another hand's "
-        f"change gained between {card.low:.2f} and {card.high:.2f} times as much in nine cases of ten ({card.n} "
-        f"measured). {by_other_hands().text}."
+        f"change gained between {card.low:.2f} and {card.high:.2f} times as much in nine cases of ten "
+        f"({card.n} measured). {by_other_hands().text}."
     )
 
 
