@@ -10,7 +10,7 @@ import pytest
 from smlab.models.advisor.track_record import as_made_by_others, on_a_card, record_of, track_records
 from smlab.validation.campaigns.advisor.measured import (
     MeasuredPair,
-    Times,
+    PairTimes,
     advised_rows,
     judged,
     measured_pairs,
@@ -27,7 +27,7 @@ NUMBERS = dict(zip(PAIRS, ("10", "11", "12", "13", "14", "15"), strict=True))
 
 
 def pair(kernel: str, change: str, gain: float, simulated: float, round_of: str = "10") -> MeasuredPair:
-    true, told = Times(10.0 * gain, 10.0), Times(8.0 * simulated, 8.0)
+    true, told = PairTimes(10.0 * gain, 10.0), PairTimes(8.0 * simulated, 8.0)
     return MeasuredPair(round_of, kernel, change, true, true, told, told)
 
 

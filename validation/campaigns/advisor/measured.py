@@ -28,7 +28,7 @@ ATOMICS: Final = "privatise-atomics"
 """The change of which the simulated gain is the furthest off."""
 
 
-class Times(NamedTuple):
+class PairTimes(NamedTuple):
     """Of a kernel before and after its change, in microseconds."""
 
     before_us: float
@@ -48,10 +48,10 @@ class MeasuredPair:
     round: str
     kernel: str
     change: str
-    cold: Times
-    warm: Times
-    simulated_cold: Times
-    simulated_warm: Times
+    cold: PairTimes
+    warm: PairTimes
+    simulated_cold: PairTimes
+    simulated_warm: PairTimes
     advised: float | None = None
     low: float | None = None
     high: float | None = None
@@ -75,19 +75,25 @@ def stored_card() -> dict[str, Any]:
 @functools.cache
 def measured_pairs() -> tuple[MeasuredPair, ...]:
     """Those of `FILE`, the newest round first."""
-    found, empty = stored_card(), stored_card()["card"]["empty_us"]
-
-    def net(row: dict[str, Any], how: str) -> Times:
-        return Times(*(us - empty[how] for us in row[f"{how}_us"]))
-
     return tuple(
         MeasuredPair(
-            *(row["round"], row["kernel"], row["change"], net(row, "cold"), net(row, "warm")),
-            *(Times(*row[f"simulated_{how}_us"]) for how in ("cold", "warm")),
-            *(row.get("advised"), row.get("low"), row.get("high"), row.get("how", "")),
+            round=row["round"],
+            kernel=row["kernel"],
+            change=row["change"],
+            cold=_net(row, "cold"),
+            warm=_net(row, "warm"),
+            simulated_cold=PairTimes(*row["simulated_cold_us"]),
+            simulated_warm=PairTimes(*row["simulated_warm_us"]),
+            **{key: row[key] for key in ("advised", "low", "high", "how") if key in row},
         )
-        for row in found["pairs"]
+        for row in stored_card()["pairs"]
     )
+
+
+def _net(row: dict[str, Any], how: str) -> PairTimes:
+    """Two measured times without that of an empty kernel."""
+    before, after = (us - stored_card()["card"]["empty_us"][how] for us in row[f"{how}_us"])
+    return PairTimes(before, after)
 
 
 @dataclass(frozen=True)
@@ -105,14 +111,14 @@ class MeasuredVersion:
 
 def measured_versions() -> tuple[MeasuredVersion, ...]:
     """Those of `FILE`: of each kernel that was asked the fastest of up to three kinds."""
-    empty = stored_card()["card"]["empty_us"]
-
-    def gain(row: dict[str, Any], how: str) -> float:
-        return Times(*(us - empty[how] for us in row[f"{how}_us"])).gain
-
     return tuple(
         MeasuredVersion(
-            *(row["round"], row["kernel"], row["kind"]), gain(row, "cold"), gain(row, "warm"), row["speedup"]
+            round=row["round"],
+            kernel=row["kernel"],
+            kind=row["kind"],
+            cold_gain=_net(row, "cold").gain,
+            warm_gain=_net(row, "warm").gain,
+            speedup=row["speedup"],
         )
         for row in stored_card()["versions"]
     )
