@@ -116,7 +116,7 @@ def request(st: State, i: int, w: int) -> Word:
     answer_at(st, index).due = 0
     access.latest = access.pending = access.followers = 0
     access.target = op.target if op.watched != 0 else -1
-    if op.joins != 0:
+    if op.joins != 0 and op.tail == 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
     first = index * MAX_LANES
     if st.source != 0:
@@ -555,7 +555,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
         blocks += 1
         write_at(told, COPY_LEFT, parts)
         if parts == 0:
-            write_at(told, COPY_DONE, now + op_at(st, warp_at(st, w).pc).extra)
+            write_at(told, COPY_DONE, now + max(1, op_at(st, warp_at(st, w).pc).extra))
         told = read_at(told, COPY_NEXT)
     for k in range(i * st.schedulers, (i + 1) * st.schedulers):
         scheduler_at(st, k).awaited += blocks * -(-sectors * st.sector_bytes // st.bank_row_bytes)
@@ -593,7 +593,13 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
 def send_part(st: State, i: int, index: int) -> None:
     """A part of a bulk copy takes the port once the copy engine has asked for all of it."""
     sm, access = sm_at(st, i), access_at(st, index)
-    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.bulk_sector_ticks
+    op = op_at(st, access.op)
+    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * op.stage_ticks
+    if op.joins != 0 and op.tail != 0:
+        warp = warp_at(st, access.warp)
+        place = access.warp * st.slots + GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
+        read = result_at(st, place)
+        read.until = max(read.until, ceil_cycles(sm.port_free) + op.tail)
     leave_port(st, i, index)
 
 

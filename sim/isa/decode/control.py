@@ -82,6 +82,11 @@ def is_system_fence(instruction: SassInstruction) -> bool:
     return is_fence(instruction) and "SYS" in instruction.modifiers
 
 
+def awaits_errors(instruction: SassInstruction) -> bool:
+    """Whether it waits for what accesses before a fence may have done wrong."""
+    return instruction.opcode == "ERRBAR"
+
+
 def empties_l1(instruction: SassInstruction) -> bool:
     """Whether L1 forgets what it holds, as behind a fence."""
     return instruction.opcode == "CCTL" and "IVALL" in instruction.modifiers
