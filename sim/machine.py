@@ -253,6 +253,7 @@ class Machine:
     l1: CacheShape
     l1_line_ticks: int
     l1_latency_cycles: int
+    l1_serves_bypassing: bool  # L1 gives what it holds to what asks L2, too
     port_sector_ticks: int
     l2: CacheShape
     l2_sector_ticks: int
@@ -716,6 +717,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             _whole_cycles(gpu, "gpu.error_barrier_cycles") if gpu.has("gpu.error_barrier_cycles") else 0
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
+        l1_serves_bypassing=not gpu.has("l1.serves_bypassing") or gpu.integer("l1.serves_bypassing") > 0,
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),

@@ -1,8 +1,9 @@
 """Constants of an SM generation, which a board's description need not repeat.
 
 The files in ``hw_bench/gpu/generations`` are named by compute capability and extend each other as
-descriptions do; ``without`` names keys that a file does not take over. What a board says itself takes precedence. A constant that was measured on one card, as the
-table ``measured_on`` of its file says by source, is ``assumed`` on every other.
+descriptions do; ``without`` names keys that a file does not take over. What a board says itself takes
+precedence. A constant that was measured on one card, as the table ``measured_on`` of its file says by source,
+is ``assumed`` on every other.
 """
 
 from __future__ import annotations

@@ -124,6 +124,7 @@ class Code:
                 packet_ticks=operation.request.packet,
                 word_ticks=operation.request.word,
                 cas=cls.operation == "cas",
+                bypasses_l1=operation.bypasses_l1,
                 store={"store": layout.STORE, "constant": layout.CONSTANT}.get(cls.operation, layout.LOAD),
             )
         if cls.unit is Unit.ATOMIC:
@@ -524,7 +525,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
-        else machine.l2_return_cycles + 1,
+        else machine.l2_return_cycles + 1 + min(0, machine.bulk_extra_cycles * (code.bulk_sectors > 0)),
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,

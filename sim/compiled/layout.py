@@ -143,7 +143,8 @@ OP = _narrow(
     ("unit kind reason wide waits watched read_watched effect joins store", "i1"),
     # The first cache line ends here.
     ("slot", "i4"),
-    ("cas cls", "i2"),
+    ("cas bypasses_l1", "i1"),
+    ("cls", "i2"),
     ("passes base_work pass_work tail hidden_wavefronts read_offset address_ticks", "i8"),
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
@@ -154,14 +155,15 @@ OP = _narrow(
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
 
 ``watched`` and ``read_watched`` say that a later instruction needs the result, or that the operands have
-been read; ``extra`` is what a wide load or a copy takes longer on its way back, or what a fence takes at least; of a
-bulk copy ``stage_ticks`` is what a sector takes of the port, and ``tail`` how long after that its bytes have been
-read (0: nobody asks); ``..._at`` is the address
+been read; ``extra`` is what a wide load or a copy takes longer on its way back, or what a fence takes at
+least; of a bulk copy ``stage_ticks`` is what a sector takes of the port, and ``tail`` how long after that its
+bytes have been read (0: nobody asks); ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
 the line of code that it is in; ``joins`` and ``groups_left`` are what it does to its warp's groups of copies;
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
+A load with ``bypasses_l1`` is not looked up there.
 Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
 ``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
 ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product

@@ -116,7 +116,7 @@ def request(st: State, i: int, w: int) -> Word:
     answer_at(st, index).due = 0
     access.latest = access.pending = access.followers = 0
     access.target = op.target if op.watched != 0 else -1
-    if op.joins != 0 and op.tail == 0:
+    if op.joins != 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
     first = index * MAX_LANES
     if st.source != 0:
@@ -273,10 +273,11 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
         return
     if access.store == LOAD:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
+        bypasses = op_at(st, access.op).bypasses_l1 != 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
             tag = line_of(st, sector)
-            if tag != last:
+            if tag != last and not bypasses:
                 last, at = tag, find(st, i, tag)
             if at != 0 and (line_at(st, at - 1).valid >> (sector - tag * st.line_sectors)) & 1 != 0:
                 cache.hits += 1
@@ -580,7 +581,7 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
     sm.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
     access.row, access.place, access.sectors, access.target = -1, told, 0, -1
-    if op.joins != 0:
+    if op.joins != 0 and op.tail == 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
         result_at(st, w * st.slots + access.target).pending += 1
     answer_at(st, index).sequence = sm.jobs

@@ -34,6 +34,7 @@ from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import (
     awaits_errors,
+    bypasses_l1,
     empties_l1,
     is_fence,
     is_shared_fence,
@@ -435,6 +436,7 @@ def lower_machine_code(
                 and cls.operation in ("store", "reduce")
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
+                bypasses_l1=not machine.l1_serves_bypassing and bypasses_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),
                 follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,

@@ -265,7 +265,9 @@ class LevelOne:
             self.atomics.append(job)
             lanes_per_word, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
             ticks = max(len(job.addresses) * request.lane, sum(lanes_per_word.values()) * request.packet)
-        missed = [s for s in sectors if not self._hit(s)] if loads else sectors
+        bypasses = job.operation.bypasses_l1
+        missed = [s for s in sectors if bypasses or not self._hit(s)] if loads else sectors
+        self.cache.misses += len(sectors) if bypasses else 0
         self.store_sectors += 0 if loads else len(sectors)
         if not missed:
             job.addresses = []
