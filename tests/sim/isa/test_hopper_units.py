@@ -51,7 +51,7 @@ OUT: ret; }}"""
     for engine in ("simpy", "compiled"):
         out, data = np.zeros(1, np.uint64), np.zeros(65536, np.uint8)
         launch = MachineLaunch(
-            image, (blocks, 1, 1), (32, 1, 1), (out, data), dynamic_shared_bytes=65536, check_shared=False
+            image, (blocks, 1, 1), (1, 1, 1), (out, data), dynamic_shared_bytes=65536, check_shared=False
         )
         found.append(run_machine_code(launch, gpu, engine=engine, keep=Record.ALL).result)
         counts.add(int(out[0]))
@@ -79,8 +79,8 @@ def test_a_bulk_store_is_waited_for_until_it_is_read() -> None:
         )
         assert large - small == 12288 // GPU.number("copy_engine.store_bytes_per_cycle")
     assert timing.read_cycles < small - 4096 / 32 < timing.read_cycles + 30
-    assert cycles(STORE.format(16384) + "cp.async.bulk.wait_group.read 1;") < 40
-    reduce = STORE.replace("cp.async", "cp.reduce.async").replace("bulk_group [", "bulk_group.add.u32 [")
+    assert cycles(STORE.format(16384) + f"cp.async.bulk.wait_group.read {ROUNDS};") < 40
+    reduce = STORE.replace("cp.async", "cp.reduce.async", 1).replace("bulk_group [", "bulk_group.add.u32 [")
     small, large = (cycles(reduce.format(size) + "cp.async.bulk.wait_group 0;") for size in (4096, 16384))
     assert large - small == 12288 / GPU.number("copy_engine.reduce_bytes_per_cycle")
 
