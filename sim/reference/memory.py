@@ -270,7 +270,9 @@ class LevelOne:
             self.atomics.append(job)
             lanes_per_word, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
             ticks = max(len(job.addresses) * request.lane, sum(lanes_per_word.values()) * request.packet)
-        missed = [s for s in sectors if not self._hit(s)] if loads else sectors
+        bypasses = job.operation.bypasses_l1
+        missed = [s for s in sectors if bypasses or not self._hit(s)] if loads else sectors
+        self.cache.misses += len(sectors) if bypasses else 0
         self.store_sectors += 0 if loads else len(sectors)
         if not missed:
             job.addresses = []
@@ -305,19 +307,24 @@ class LevelOne:
 
     def ask_in_bulk(
         self, part: BulkPart, operation: Operation, sequence: int, known: Callable[[int], None]
-    ) -> None:
-        """The copy engine asks L2 for a part of a bulk copy; ``known`` is told when that will be back."""
+    ) -> int:
+        """The copy engine asks L2 for a part of a bulk copy; ``known`` is told when that will be back. The
+        cycle in which the port has taken it."""
         m, now = self.machine, self.clock.now
         self.bulk_free_ticks = max(now << TICK_BITS, self.bulk_free_ticks) + part.lines * m.bulk_line_ticks
         begin = max(self.bulk_free_ticks, self.port_free_ticks)
-        self.port_free_ticks = begin + len(part.sectors) * m.bulk_sector_ticks
+        writes = m.bulk_writes.get(operation.bulk_copy or "")
+        ticks = writes.sector_ticks if writes else m.bulk_sector_ticks
+        self.port_free_ticks = begin + len(part.sectors) * ticks
+        taken = ceil_cycles(self.port_free_ticks)
 
         def reach_l2() -> None:
             lanes_per_word = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
             ready = self.memory.serve(part.sectors, operation, self.clock.now, lanes_per_word)
             known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
 
-        self.clock.call(ceil_cycles(self.port_free_ticks) - now, Phase.MEMORY, reach_l2, self.sm, sequence)
+        self.clock.call(taken - now, Phase.MEMORY, reach_l2, self.sm, sequence)
+        return taken
 
     def _await(self, job: Job, asks: bool, leaders: list[Job]) -> None:
         """Let a job wait for the sectors that it asks for itself and for those of other loads."""

@@ -71,7 +71,8 @@ class MachineLaunch:
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
     clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and
-    ``network_cycles`` from an SM of a cluster to another. ``cluster_shape`` is for kernels that were compiled
+    ``network_cycles`` from an SM of a cluster to another, and ``cluster_barrier_cycles`` from the last
+    arrival at a cluster's barrier. ``cluster_shape`` is for kernels that were compiled
     for clusters of any shape.
     ``most_checks``: after so many failed checks of barriers in shared memory, without a change of one, a
     block is stuck.
@@ -89,6 +90,7 @@ class MachineLaunch:
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     sm_hz: int = 1_000_000_000
     network_cycles: int = 0
+    cluster_barrier_cycles: int = 0
     cluster_shape: Dim | None = None
     most_checks: int = MOST_CHECKS
 
@@ -637,6 +639,7 @@ class MachineMemory:
         words[memory_layout.MOST_CHECKS] = launch.most_checks
         words[memory_layout.CLUSTER_BLOCKS] = launch.cluster_blocks
         words[memory_layout.NETWORK_CYCLES] = launch.network_cycles
+        words[memory_layout.CLUSTER_BARRIER_CYCLES] = launch.cluster_barrier_cycles
         if (order := launch.launch_order) is not None:
             words[memory_layout.BLOCK_MAP] = order.ctypes.data
             self.rooms = np.zeros(launch.blocks, dtype=np.int64)
