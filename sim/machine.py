@@ -117,13 +117,28 @@ class GlobalAtomicTiming:
 
 
 @dataclass(frozen=True)
+class StoreTiming:
+    """What a store takes of its SM's port for a sector, and more for a line of which it does not write all
+    bytes of its sectors; and of what all SMs share on the way to L2, for a sector."""
+
+    sector_ticks: int
+    partial_line_ticks: int
+    l2_sector_ticks: int
+
+    def port_ticks(self, sectors: int, lines: int, whole: bool) -> int:
+        """What a store of so many sectors in so many lines takes of the port."""
+        return sectors * self.sector_ticks + (0 if whole else lines * self.partial_line_ticks)
+
+
+@dataclass(frozen=True)
 class SliceTiming:
     """The slices of L2 (`sim/SEMANTICS.md`, 7.3), each a server of its own; one where ``count`` is 0.
 
     A region of 2^``region_bits`` lines lies in two of them, 2^``part_bits`` in one and as many in the other,
     in turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
     ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
-    ``sms`` are simulated: what they ask of a slice, the others ask as well.
+    ``sms`` are simulated: what they ask of a slice, the others ask as well. With ``waits_for_lanes`` it
+    serves the lanes on one word before it takes the next sector.
     """
 
     count: int = 0
@@ -134,6 +149,7 @@ class SliceTiming:
     atomic_line_ticks: int = 0
     sms: int = 1
     all_sms: int = 1
+    waits_for_lanes: bool = False
 
     def slice_of(self, line: int) -> int:
         """The slice that a line lies in. Regions are spread by Knuth's multiplicative hash, which puts
@@ -155,8 +171,9 @@ SLICE_SPREAD = 0x9E3779B1
 @dataclass(frozen=True)
 class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
-    comes for each pass beyond those that its width needs; and, of an atomic on global memory, of the port for
-    each lane and packet, and of L2 for each lane on a word."""
+    comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
+    each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
+    a word. ``bytes`` are a lane's of a store."""
 
     address: int = 0
     stage: int = 0
@@ -164,6 +181,8 @@ class RequestTicks:
     lane: int = 0
     packet: int = 0
     word: int = 0
+    address_pass: int = 0
+    bytes: int = 0
 
 
 NO_REQUEST = RequestTicks()
@@ -193,6 +212,9 @@ class Machine:
     shared_reserved_bytes_per_block: int
     shared_unit_bytes: int
     block_launch_cycles: int
+    block_turnover_cycles: (
+        int  # from a block's exit to the first issue of the one that gets its room, at least
+    )
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
     barrier_latency_cycles: int
@@ -239,7 +261,10 @@ class Machine:
     l1: CacheShape
     l1_line_ticks: int
     l1_latency_cycles: int
+    l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
+    l1_address_line_ticks: int  # what a sub-core's address unit takes for each line of a load
     port_sector_ticks: int
+    stores: StoreTiming
     l2: CacheShape
     l2_sector_ticks: int
     l2_atomic_sector_ticks: int
@@ -309,6 +334,13 @@ class Machine:
         served = ceil_cycles(max(self.l2_sector_ticks + self.dram_sector_ticks, self.l2_slices.sector_ticks))
         return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
 
+    def least_passes(self, cls: InstructionClass, bits: int) -> int:
+        """Of an access to global memory, however few lines it asks for: a load takes L1 as long as its
+        registers take to be written. ``bits`` are a lane's."""
+        if cls.operation != "load" or not self.l1_register_bytes:
+            return 1
+        return max(1, self.warp_lanes * bits // 8 // self.l1_register_bytes)
+
     def tail_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
         """From leaving the sub-core to the result of an access without conflicts of ``width`` bits."""
         cycles = self.access_latency_cycles[cls.name] - self.front_cycles
@@ -352,7 +384,14 @@ class Machine:
             return RequestTicks(self.address_ticks, stage, each // registers)
         if cls.operation not in ("reduce", "atomic"):
             later = self.shared_pass_latency_ticks if cls.unit is Unit.SHARED else stage
-            return RequestTicks(self.address_ticks, stage, later)
+            loads = cls.unit is Unit.GLOBAL and cls.operation == "load"
+            return RequestTicks(
+                self.address_ticks,
+                stage,
+                later,
+                address_pass=self.l1_address_line_ticks if loads else 0,
+                bytes=4 * registers if cls.operation == "store" else 0,
+            )
         own = self.global_atomics
         return RequestTicks(
             stage=stage,
@@ -450,6 +489,7 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         sector_ticks=to_ticks(gpu.number("l2.slice_sector_cycles")),
         atomic_sector_ticks=to_ticks(gpu.number("l2.slice_atomic_sector_cycles")),
         atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
+        waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
     )
 
 
@@ -472,6 +512,11 @@ def _of_group(gpu: Gpu, name: str, without: int) -> int:
     """A constant of products by groups of warps; ``without`` where a description has none."""
     key = f"tensor.group_{name}"
     return round(gpu.number(key)) if gpu.has(key) else without
+
+
+def _optional(gpu: Gpu, key: str, without: float = 0.0) -> float:
+    """A constant of a rule that a description may do without."""
+    return gpu.number(key) if gpu.has(key) else without
 
 
 def _whole_cycles(gpu: Gpu, key: str) -> int:
@@ -539,6 +584,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
+        block_turnover_cycles=round(_optional(gpu, "sm.block_turnover_cycles")),
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
         barrier_latency_cycles=_whole_cycles(gpu, "sm.barrier_latency_cycles"),
@@ -649,7 +695,20 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1=_cache(gpu, "l1.", line_bytes),
         l1_line_ticks=_interval_ticks(gpu, "l1.interval_cycles_per_line"),
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
+        l1_register_bytes=round(_optional(gpu, "l1.register_bytes_per_cycle")),
+        l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
+        stores=StoreTiming(
+            sector_ticks=sector_ticks(
+                gpu.number(
+                    key
+                    if gpu.has(key := "l2.sm_store_port_bytes_per_cycle")
+                    else "l2.sm_port_bytes_per_cycle"
+                )
+            ),
+            partial_line_ticks=to_ticks(_optional(gpu, "l2.store_partial_line_cycles")),
+            l2_sector_ticks=round(l2_sector_ticks * _optional(gpu, "l2.store_sector_factor", 1.0)),
+        ),
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
         # With slices, these know what an atomic takes.

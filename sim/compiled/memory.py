@@ -271,7 +271,13 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     if st.cluster_blocks > 1 and first_sector < SHARED_SECTORS:
         reach_shared(st, i, index, hit)
         return
-    if access.store == LOAD:
+    if access.store == LOAD and op_at(st, access.op).past_l1 != 0:
+        cache.misses += access.sectors
+        if access.sectors == 0:
+            load_completes(st, index, hit)
+            release(st, index)
+            return
+    elif access.store == LOAD:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
@@ -369,8 +375,12 @@ def port_ticks(st: State, index: int) -> Word:
     """What an access takes of its SM's port: its sectors; of an atomic the bytes of its operands, or its
     packets, of which lanes on one word have one each."""
     access = access_at(st, index)
-    if access.store != REDUCE:
+    if access.store == LOAD:
         return access.sectors * st.port_ticks
+    if access.store != REDUCE:
+        whole = access.lanes * op_at(st, access.op).lane_bytes >= access.sectors * st.sector_bytes
+        ticks = access.sectors * st.store_ticks
+        return ticks if whole else ticks + access.lines * st.partial_line_ticks
     packets = 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         packets += sector_at(st, n).queue
@@ -700,7 +710,11 @@ def serve_l2(st: State, index: int) -> Word:
                 ready = max(ready, merged)
                 continue
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
-            st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks
+            st.l2_atomic_sector_ticks
+            if store == REDUCE
+            else st.l2_store_ticks
+            if store == STORE
+            else st.l2_ticks
         )
         served = common.l2_free
         if st.slices != 0:
@@ -712,6 +726,9 @@ def serve_l2(st: State, index: int) -> Word:
                 ticks, occupied = st.slice_atomic_ticks, st.slice_atomic_occupied
             if tag != slice_line:
                 slice_line, own = tag, slice_of(st, tag)
+            if store == REDUCE and st.slice_waits != 0:
+                ticks += (lanes_per_word - 1) * word_ticks
+                occupied = -(-ticks * st.slice_all_sms // st.slice_sms)
             arrival, saved = access.when << TICK_BITS, 0
             if st.shares_dram != 0:
                 saved = max(common.slice_deepest, own.free - arrival)
@@ -722,7 +739,8 @@ def serve_l2(st: State, index: int) -> Word:
             served = max(served, max(arrival, begin) + ticks)
         if at == 0:
             at = _new_l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks, served))
+        queue = 0 if st.slice_waits != 0 and st.slices != 0 else lanes_per_word * word_ticks
+        ready = max(ready, _serve_sector(st, at, sector, store, queue, served))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -744,7 +762,10 @@ def load_is_back(st: State, index: int) -> None:
         await_returns(st, follower - 1)
         follower = following
     arrived_from_memory(st, access.sm)
-    await_fill(st, index)
+    if op_at(st, access.op).past_l1 != 0:
+        release(st, index)
+    else:
+        await_fill(st, index)
 
 
 @helper

@@ -82,6 +82,13 @@ def is_system_fence(instruction: SassInstruction) -> bool:
     return is_fence(instruction) and "SYS" in instruction.modifiers
 
 
+def asks_l2(instruction: SassInstruction) -> bool:
+    """Whether a load goes to L2 whatever L1 has: a strong one of a scope beyond the SM (``ld.volatile``,
+    ``ld.relaxed.gpu``, ``ld.global.cg``). PTX caches those from L2 on, as L1 is not coherent."""
+    words = instruction.modifiers
+    return instruction.opcode in ("LDG", "LD") and "STRONG" in words and ("GPU" in words or "SYS" in words)
+
+
 def empties_l1(instruction: SassInstruction) -> bool:
     """Whether L1 forgets what it holds, as behind a fence."""
     return instruction.opcode == "CCTL" and "IVALL" in instruction.modifiers
