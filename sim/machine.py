@@ -119,11 +119,12 @@ class GlobalAtomicTiming:
 @dataclass(frozen=True)
 class StoreTiming:
     """What a store takes of its SM's port for a sector, and more for a line of which it does not write all
-    bytes of its sectors; and of what all SMs share on the way to L2, for a sector."""
+    bytes of its sectors; and the same of what all SMs share on the way to L2."""
 
     sector_ticks: int
     partial_line_ticks: int
     l2_sector_ticks: int
+    l2_partial_line_ticks: int = 0
 
     def port_ticks(self, sectors: int, lines: int, whole: bool) -> int:
         """What a store of so many sectors in so many lines takes of the port."""
@@ -138,7 +139,8 @@ class SliceTiming:
     in turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
     ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
     ``sms`` are simulated: what they ask of a slice, the others ask as well. With ``waits_for_lanes`` it
-    serves the lanes on one word before it takes the next sector.
+    serves the lanes on one word before it takes the next sector. The ways between SMs and slices differ by up
+    to ``spread_ticks``.
     """
 
     count: int = 0
@@ -150,6 +152,7 @@ class SliceTiming:
     sms: int = 1
     all_sms: int = 1
     waits_for_lanes: bool = False
+    spread_ticks: int = 0
 
     def slice_of(self, line: int) -> int:
         """The slice that a line lies in. Regions are spread by Knuth's multiplicative hash, which puts
@@ -159,11 +162,18 @@ class SliceTiming:
         part = line >> self.part_bits ^ scattered >> 15
         return 2 * pair + (part & 1) if self.count > 1 else 0
 
+    def way_ticks(self, line: int, sm: int) -> int:
+        """How much longer a line's way to an SM is than the shortest one. Which slice is near which SM is
+        scattered by the same hash."""
+        place = (self.slice_of(line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+        return self.spread_ticks * place >> 32 if self.count else 0
+
     def occupied(self, ticks: int) -> int:
         """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
         return -(-ticks * self.all_sms // self.sms)
 
 
+SMS_APART = 4096
 SLICE_SPREAD = 0x9E3779B1
 """2^32 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -325,14 +335,15 @@ class Machine:
         way_down = self.front_cycles + sum(
             ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_served_ticks)
         )
-        return max(1, self.l2_latency_cycles - way_down)
+        return max(1, self.l2_latency_cycles - ceil_cycles(self.l2_slices.spread_ticks // 2) - way_down)
 
     @cached_property
     def dram_extra_cycles(self) -> int:
         """What a DRAM access adds to an L2 hit; an unloaded miss takes ``dram_latency_cycles`` in all."""
         way_down = self.front_cycles + ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
         served = ceil_cycles(max(self.l2_sector_ticks + self.dram_sector_ticks, self.l2_slices.sector_ticks))
-        return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
+        way_back = self.l2_return_cycles + ceil_cycles(self.l2_slices.spread_ticks // 2)
+        return max(1, self.dram_latency_cycles - way_back - way_down - served)
 
     def least_passes(self, cls: InstructionClass, bits: int) -> int:
         """Of an access to global memory, however few lines it asks for: a load takes L1 as long as its
@@ -490,6 +501,7 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         atomic_sector_ticks=to_ticks(gpu.number("l2.slice_atomic_sector_cycles")),
         atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
         waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
+        spread_ticks=to_ticks(_optional(gpu, "l2.slice_spread_cycles")),
     )
 
 
@@ -564,6 +576,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
     slices = _slices(gpu, line_bytes)
+    stores = "l2.sm_store_port_bytes_per_cycle"
+    store_sector = sector_ticks(gpu.number(stores if gpu.has(stores) else "l2.sm_port_bytes_per_cycle"))
+    partial_line = to_ticks(_optional(gpu, "l2.store_partial_line_cycles"))
+    store_factor = _optional(gpu, "l2.store_sector_factor", 1.0)
 
     return Machine(
         name=gpu.name,
@@ -699,15 +715,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
         stores=StoreTiming(
-            sector_ticks=sector_ticks(
-                gpu.number(
-                    key
-                    if gpu.has(key := "l2.sm_store_port_bytes_per_cycle")
-                    else "l2.sm_port_bytes_per_cycle"
-                )
-            ),
-            partial_line_ticks=to_ticks(_optional(gpu, "l2.store_partial_line_cycles")),
-            l2_sector_ticks=round(l2_sector_ticks * _optional(gpu, "l2.store_sector_factor", 1.0)),
+            sector_ticks=store_sector,
+            partial_line_ticks=partial_line,
+            l2_sector_ticks=round(l2_sector_ticks * store_factor),
+            l2_partial_line_ticks=round(l2_sector_ticks * store_factor * partial_line / store_sector),
         ),
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,

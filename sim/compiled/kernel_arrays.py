@@ -512,6 +512,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "store_ticks": machine.stores.sector_ticks,
         "partial_line_ticks": machine.stores.partial_line_ticks,
         "l2_store_ticks": machine.stores.l2_sector_ticks,
+        "l2_partial_ticks": machine.stores.l2_partial_line_ticks,
         "l2_ticks": machine.l2_sector_ticks,
         "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
         "atomics_in_flight": machine.global_atomics.in_flight,
@@ -557,6 +558,7 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
         "slice_line_ticks": first,
         "slice_line_occupied": slices.occupied(first),
         "slice_waits": int(slices.waits_for_lanes),
+        "slice_spread": slices.spread_ticks,
         "slice_sms": slices.sms,
         "slice_all_sms": slices.all_sms,
     }

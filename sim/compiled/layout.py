@@ -125,7 +125,8 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
-    " store_ticks partial_line_ticks l2_store_ticks slice_waits slice_sms slice_all_sms"
+    " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
+    " slice_sms slice_all_sms"
     " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"
     " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
     " spare_accesses bulk_line_ticks bulk_sector_ticks bank_row_bytes cluster_blocks group_sms"
@@ -163,9 +164,10 @@ the line of code that it is in; ``joins`` and ``groups_left`` are what it does t
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
-Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage ``stage_ticks`` a pass; its result comes
-``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
-``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
+Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage
+``stage_ticks`` a pass; its result comes ``later_ticks`` later for each pass beyond ``hidden_wavefronts``. A
+lane of a store writes ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
+takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
 keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
 by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it, and
 for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler

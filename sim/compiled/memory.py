@@ -67,7 +67,8 @@ from smlab.sim.instruction_source import (
 )
 
 TICK_BITS = 20
-SLICE_SPREAD = 0x9E3779B1  # these two as in `smlab.sim.machine`, which loads what is not compiled
+SMS_APART = 4096
+SLICE_SPREAD = 0x9E3779B1  # these three as in `smlab.sim.machine`, which loads what is not compiled
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
@@ -378,14 +379,20 @@ def port_ticks(st: State, index: int) -> Word:
     if access.store == LOAD:
         return access.sectors * st.port_ticks
     if access.store != REDUCE:
-        whole = access.lanes * op_at(st, access.op).lane_bytes >= access.sectors * st.sector_bytes
-        ticks = access.sectors * st.store_ticks
-        return ticks if whole else ticks + access.lines * st.partial_line_ticks
+        return access.sectors * st.store_ticks + _partial(st, index) * access.lines * st.partial_line_ticks
     packets = 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         packets += sector_at(st, n).queue
     op = op_at(st, access.op)
     return max(access.lanes * op.lane_ticks, packets * op.packet_ticks)
+
+
+@inlined
+def _partial(st: State, index: int) -> Word:
+    """1 for a store by lanes that does not write all bytes of its sectors, else 0."""
+    access = access_at(st, index)
+    lanes_bytes = access.lanes * op_at(st, access.op).lane_bytes
+    return int(access.store == STORE and lanes_bytes < access.sectors * st.sector_bytes)
 
 
 @helper
@@ -696,18 +703,18 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
-    slice_line, served = -1, 0
-    own = slice_at(st, 0)
+    slice_line, begun, served = -1, -1, 0
+    own, way, partial = slice_at(st, 0), 0, _partial(st, index)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
-            last, at = tag, find(st, st.sms, tag)
+            last, at, way = tag, find(st, st.sms, tag), way_ticks(st, tag, access.sm)
         if st.l2_merges != 0 and store == LOAD and at != 0:
             merged = _merged(st, at, sector, access.when << TICK_BITS)
             if merged != 0:
-                ready = max(ready, merged)
+                ready = max(ready, merged + way)
                 continue
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
             st.l2_atomic_sector_ticks
@@ -716,6 +723,8 @@ def serve_l2(st: State, index: int) -> Word:
             if store == STORE
             else st.l2_ticks
         )
+        common.l2_free += partial * int(tag != begun) * st.l2_partial_ticks
+        begun = tag
         served = common.l2_free
         if st.slices != 0:
             if store != REDUCE:
@@ -740,7 +749,7 @@ def serve_l2(st: State, index: int) -> Word:
         if at == 0:
             at = _new_l2_line(st, tag)
         queue = 0 if st.slice_waits != 0 and st.slices != 0 else lanes_per_word * word_ticks
-        ready = max(ready, _serve_sector(st, at, sector, store, queue, served))
+        ready = max(ready, _serve_sector(st, at, sector, store, queue, served) + way)
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -808,11 +817,26 @@ def arrived_from_memory(st: State, i: int) -> None:
 
 
 @inlined
-def slice_of(st: State, line: int) -> Word:
-    """The slice of L2 that a line lies in, of one or several."""
+def number_of_slice(st: State, line: int) -> Word:
+    """The number of the slice of L2 that a line lies in, of one or several."""
     scattered = (line >> st.slice_region_bits) * SLICE_SPREAD & 0xFFFFFFFF
     part = line >> st.slice_part_bits ^ scattered >> 15
-    return slice_at(st, 2 * (scattered * st.slice_pairs >> 32) + (part & st.slice_both))
+    return 2 * (scattered * st.slice_pairs >> 32) + (part & st.slice_both)
+
+
+@inlined
+def slice_of(st: State, line: int) -> Word:
+    """The slice of L2 that a line lies in."""
+    return slice_at(st, number_of_slice(st, line))
+
+
+@inlined
+def way_ticks(st: State, line: int, sm: int) -> Word:
+    """How much longer a line's way to an SM is than the shortest one."""
+    if st.slice_spread == 0 or st.slices == 0:
+        return 0
+    place = (number_of_slice(st, line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+    return st.slice_spread * place >> 32
 
 
 @helper

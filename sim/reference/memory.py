@@ -91,6 +91,17 @@ def parts_of(runs: list[tuple[int, int]], machine: Machine) -> list[BulkPart]:
     return parts
 
 
+@dataclass(frozen=True)
+class L2Request:
+    """What L2 is asked to do with sectors: which operation, by which SM, for atomics how many lanes ask for
+    one word of each sector, and whether a store writes all bytes of its sectors."""
+
+    asks: Operation
+    sm: int
+    lanes_per_word: dict[int, int]
+    whole: bool = True
+
+
 class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
@@ -132,13 +143,12 @@ class MemorySystem:
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
-    def serve(self, sectors: list[int], asks: Operation, now: int, lanes_per_word: dict[int, int]) -> int:
-        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready.
-
-        ``lanes_per_word`` tells for atomics how many lanes ask for one word of each sector.
-        """
+    def serve(self, sectors: list[int], job: L2Request, now: int) -> int:
+        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
+        ready."""
         m = self.machine
         last, before = 0, -1
+        asks, lanes_per_word = job.asks, job.lanes_per_word
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
         waits = m.l2_slices.count > 0 and m.l2_slices.waits_for_lanes
@@ -150,8 +160,9 @@ class MemorySystem:
             merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
             served = 0
             if not merges:
-                self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + self._l2_ticks(operation)
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
+                ticks = self._l2_ticks(operation, begins_line and not job.whole)
+                self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 lanes = (lanes_per_word[sector] - 1) * asks.request.word if atomic and waits else 0
                 in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
                 served = max(self.l2_free_ticks, in_slice)
@@ -176,14 +187,17 @@ class MemorySystem:
                 line.ready_ticks[place] = ready
             if not reads:
                 line.dirty |= 1 << place
-            last = max(last, ready)
+            last = max(last, ready + m.l2_slices.way_ticks(sector // m.sectors_per_line, job.sm))
         return ceil_cycles(last)
 
-    def _l2_ticks(self, operation: str) -> int:
+    def _l2_ticks(self, operation: str, begins_partial_line: bool) -> int:
         """What a sector takes of what all SMs share on the way to L2."""
+        stores = self.machine.stores
         if operation in ATOMICS:
             return self.machine.l2_atomic_sector_ticks
-        return self.machine.stores.l2_sector_ticks if operation == "store" else self.machine.l2_sector_ticks
+        if operation != "store":
+            return self.machine.l2_sector_ticks
+        return stores.l2_sector_ticks + (stores.l2_partial_line_ticks if begins_partial_line else 0)
 
     def _slice(self, sector: int, arrival: int, atomic: bool, begins_line: bool, lanes: int) -> int:
         """When a sector's slice has served it, and its lanes for so many ticks; 0 where L2 has none. In a
@@ -289,6 +303,7 @@ class LevelOne:
             return
         self.asked |= dict.fromkeys(job.addresses, job)
         begin = job.end << TICK_BITS
+        whole = True
         if operation == "store":
             lines = len({s // m.sectors_per_line for s in wanted})
             whole = lanes * job.operation.request.bytes >= len(wanted) * m.sector_bytes
@@ -299,12 +314,10 @@ class LevelOne:
         arrival = ceil_cycles(self.port_free_ticks)
         extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
+        asked = L2Request(job.operation, self.sm, lanes_per_word, whole)
+
         def reach_l2() -> None:
-            job.returns = (
-                self.memory.serve(wanted, job.operation, self.clock.now, lanes_per_word)
-                + m.l2_return_cycles
-                + extra
-            )
+            job.returns = self.memory.serve(wanted, asked, self.clock.now) + m.l2_return_cycles + extra
             if looks:
                 wait = job.returns - self.clock.now
                 self.clock.call(wait, Phase.RETURN, lambda: self.fill(job), self.sm, job.sequence)
@@ -323,8 +336,9 @@ class LevelOne:
         self.port_free_ticks = begin + len(part.sectors) * m.bulk_sector_ticks
 
         def reach_l2() -> None:
-            lanes_per_word = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
-            ready = self.memory.serve(part.sectors, operation, self.clock.now, lanes_per_word)
+            # Of a reduction, one element on each word.
+            asked = L2Request(operation, self.sm, dict.fromkeys(part.sectors, 1))
+            ready = self.memory.serve(part.sectors, asked, self.clock.now)
             known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
 
         self.clock.call(ceil_cycles(self.port_free_ticks) - now, Phase.MEMORY, reach_l2, self.sm, sequence)
