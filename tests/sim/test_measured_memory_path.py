@@ -1,16 +1,14 @@
 """Rules of the memory path, and of blocks that follow each other, that an H100 showed; each is switched on by
 a key of its description. Expected cycles are worked out by hand."""
 
-import dataclasses
 from dataclasses import replace
 
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.instruction import SassInstruction
-from smlab.sim import Instruction, Kernel, Loop, Program, Record
+from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record
 from smlab.sim.address_patterns import Affine
-from smlab.sim.instructions import Duration
 from smlab.sim.isa.decode.control import asks_l2
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import TICK_BITS, Machine, SliceTiming, StoreTiming, machine_from
@@ -52,8 +50,8 @@ def test_a_strong_load_asks_l2_for_what_l1_holds(machine: Machine, engine: str) 
     load = Instruction("global-load", name="x", after=("x",), memory=ONE_PLACE)
     lowered = lower(_kernel(Loop(9, (load,)), Instruction("fp32", after=("x",))), machine)
     plain, strong = _run(engine, lowered), _run(engine, _past_l1(lowered))
-    assert (plain.memory.l1_sector_hits, plain.memory.l1_sector_misses) == (8, 1)
-    assert (strong.memory.l1_sector_hits, strong.memory.l1_sector_misses) == (0, 9)
+    assert (plain.sms[0].l1_sector_hits, plain.sms[0].l1_sector_misses) == (8, 1)
+    assert (strong.sms[0].l1_sector_hits, strong.sms[0].l1_sector_misses) == (0, 9)
     assert strong.cycles - plain.cycles == 8 * (machine.l2_latency_cycles - machine.l1_latency_cycles)
 
 
@@ -79,7 +77,7 @@ def test_strong_loads_do_not_wait_for_each_other_s_sectors(machine: Machine, eng
 def test_loads_of_a_scope_beyond_the_sm_are_strong(
     opcode: str, modifiers: tuple[str, ...], expected: bool
 ) -> None:
-    instruction = SassInstruction(0, opcode, modifiers=modifiers)
+    instruction = SassInstruction(0, ".".join((opcode, *modifiers)))
     assert asks_l2(instruction) is expected
 
 
@@ -184,12 +182,11 @@ def test_a_block_begins_so_long_after_the_one_in_its_room_left(machine: Machine,
 
     def result(turnover: int) -> SimResult:
         changed = replace(machine, block_turnover_cycles=turnover, max_blocks=2)
-        return _run(
-            engine, lower(kernel, dataclasses.replace(changed, block_dispatch_ticks=0, warp_dispatch_ticks=0))
-        )
+        return _run(engine, lower(kernel, replace(changed, block_dispatch_ticks=0, warp_dispatch_ticks=0)))
 
     early, late = result(0), result(500)
-    assert early.issues is not None and late.issues is not None
+    assert early.issues is not None
+    assert late.issues is not None
     first, exits = min(late.issues.cycle.tolist()), late.blocks.retire.tolist()
     assert first == min(early.issues.cycle.tolist())  # the first blocks follow none
     assert late.cycles - early.cycles == 2 * (500 - machine.block_launch_cycles)
