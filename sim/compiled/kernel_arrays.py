@@ -118,13 +118,15 @@ class Code:
                 hidden_wavefronts=operation.hidden_wavefronts,
                 read_offset=operation.read_offset_cycles,
                 address_ticks=operation.request.address,
+                address_pass_ticks=operation.request.address_pass,
+                lane_bytes=operation.request.bytes,
+                past_l1=operation.past_l1,
                 stage_ticks=operation.request.stage,
                 later_ticks=operation.request.later,
                 lane_ticks=operation.request.lane,
                 packet_ticks=operation.request.packet,
                 word_ticks=operation.request.word,
                 cas=cls.operation == "cas",
-                bypasses_l1=operation.bypasses_l1,
                 store={"store": layout.STORE, "constant": layout.CONSTANT}.get(cls.operation, layout.LOAD),
             )
         if cls.unit is Unit.ATOMIC:
@@ -479,6 +481,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "schedulers": machine.schedulers,
         "policy": _policy_code(machine.policy),
         "launch_cycles": machine.block_launch_cycles,
+        "turnover_cycles": machine.block_turnover_cycles,
         "block_dispatch_ticks": machine.block_dispatch_ticks,
         "warp_dispatch_ticks": machine.warp_dispatch_ticks,
         "block_refill_ticks": machine.block_refill_ticks,
@@ -518,6 +521,10 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "line_sectors_shift": _shift(machine.sectors_per_line),
         "l1_tail": machine.l1_hit_tail_cycles,
         "port_ticks": machine.port_sector_ticks,
+        "store_ticks": machine.stores.sector_ticks,
+        "partial_line_ticks": machine.stores.partial_line_ticks,
+        "l2_store_ticks": machine.stores.l2_sector_ticks,
+        "l2_partial_ticks": machine.stores.l2_partial_line_ticks,
         "l2_ticks": machine.l2_sector_ticks,
         "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
         "atomics_in_flight": machine.global_atomics.in_flight,
@@ -561,6 +568,10 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
         "slice_atomic_occupied": slices.occupied(atomic),
         "slice_line_ticks": first,
         "slice_line_occupied": slices.occupied(first),
+        "slice_waits": int(slices.waits_for_lanes),
+        "slice_spread": slices.spread_ticks,
+        "slice_sms": slices.sms,
+        "slice_all_sms": slices.all_sms,
     }
 
 
