@@ -252,7 +252,7 @@ class Machine:
     least_tensor_shape: tuple[
         int, int, int
     ]  # rows, bytes of a row, and rows of doubles that it takes at least
-    least_tensor_cycles: float  # what a product takes at least
+    least_tensor_ticks: int  # what a product takes at least
     group_tail_cycles: tuple[int, int]  # first matrix in registers, shared
     group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
     group_queue_entries: tuple[
@@ -452,8 +452,8 @@ class Machine:
             return None
         cycles = product.padded_multiply_adds(*self.least_tensor_shape) / rate
         if not product.of_group:
-            cycles = max(cycles, self.least_tensor_cycles)
-            whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
+            ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
+            whole, part = divmod(ticks, TICKS_PER_CYCLE)
             return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
         interval = max(1, round(cycles), reading)
@@ -673,9 +673,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             gpu.integer("tensor.least_depth_bytes"),
             gpu.integer("tensor.least_fp64_rows") if gpu.has("tensor.least_fp64_rows") else 1,
         ),
-        least_tensor_cycles=(
-            gpu.number("tensor.least_interval_cycles") if gpu.has("tensor.least_interval_cycles") else 0.0
-        ),
+        least_tensor_ticks=to_ticks(_optional(gpu, "tensor.least_interval_cycles")),
         network_sector_ticks=(
             sector_ticks(gpu.number("gpu.network_bytes_per_cycle"))
             if gpu.has("gpu.network_bytes_per_cycle")
