@@ -219,6 +219,7 @@ class Machine:
     request_interval_cycles: int
     constant_interval_cycles: int
     shared_pass_ticks: int
+    stage_jobs: int  # that the data stage works on at once
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
     match_value_ticks: int  # how much later its result comes for each value beyond the first
@@ -601,6 +602,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
+        stage_jobs=gpu.integer("shared.jobs_at_once") if gpu.has("shared.jobs_at_once") else 1,
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
         match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),

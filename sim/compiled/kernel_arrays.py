@@ -486,6 +486,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "lg_resource": resources.get(Reason.LG_THROTTLE, -1) + 1,
         "front": machine.front_cycles,
         "request_interval": machine.request_interval_cycles,
+        "stage_jobs": machine.stage_jobs,
         "constant_interval": machine.constant_interval_cycles,
         "atomic_entries": machine.atomic_queue_entries,
         "round_gap": machine.atomic_round_gap_cycles,

@@ -225,6 +225,7 @@ def possible(st: State, i: int, s: int) -> Word:
     if scheduler.first_for == ON_CONSTANTS:
         return max(scheduler.ready, max(sm.constant_free, sm.arbiter_free))
     cycle = max(scheduler.ready, max(sm.stage_free, sm.arbiter_free))
+    cycle = max(cycle, max(sm.request_free, scheduler.passing_until))
     if scheduler.first_for == ON_GLOBAL:
         cycle = max(cycle, returning_at(st, i * st.atomics_in_flight + sm.return_place).value)
     elif scheduler.first_for != 0:
@@ -269,10 +270,15 @@ def take(st: State, i: int, s: int, now: int) -> None:
     if op.store == CONSTANT:
         sm.constant_free = now + st.constant_interval
     else:
-        sm.stage_free = now + max(st.request_interval, wavefronts)
+        free = now + st.stage_jobs * wavefronts
+        scheduler.passing_until = free
+        sm.request_free = now + st.request_interval
+        sm.stage_free = free
+        if st.stage_jobs > 1:
+            sm.stage_free, sm.stage_later = min(free, sm.stage_later), max(free, sm.stage_later)
     if sm.products_end > now and unit != EXCHANGE:
         take_banks(st, i, wavefronts, now)
-    start, end = now, now + max(1, wavefronts)
+    start, end = now, now + max(1, st.stage_jobs * (wavefronts - 1) + 1)
     completion = -1
     if unit == ATOMIC:
         number = i * st.servers + s % st.servers

@@ -60,11 +60,11 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     """For each job of one SM, in the order in which they were taken: its index, and when the rules take it.
 
     A request is ready ``front_cycles`` after its issue, or an address interval after the one before it left
-    the sub-core; the arbiter is free when the request before has passed the data stage, and not before the
-    request interval is over; an atomic needs room in its pipe. A constant load waits for the constant load
-    before it, and not for the data stage. The arbiter takes one request a cycle: of several that could go,
-    that of the first sub-core after the last one served. An atomic on global memory needs one of its SM's
-    places for them, in turn.
+    the sub-core; it can be taken when the data stage has room for it and has passed the one before it of the
+    sub-core, and not before the request interval is over; an atomic needs room in its pipe. A constant load
+    waits for the constant load before it, and not for the data stage. The arbiter takes one request a cycle:
+    of several that could go, that of the first sub-core after the last one served. An atomic on global memory
+    needs one of its SM's places for them, in turn.
     """
     count = machine.schedulers
     waiting = [deque(np.flatnonzero(subcore == s).tolist()) for s in range(count)]
@@ -72,15 +72,17 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     atomic = jobs.unit == int(Unit.ATOMIC)
     ticks = stage_ticks(jobs, machine).tolist()
     ends: list[list[int]] = [[] for _ in range(machine.atomic_pipes)]
-    issue, turn, arbiter_free, free = jobs.issue.tolist(), 0, 0, [0, 0]
+    issue, turn, arbiter_free, constant_free = jobs.issue.tolist(), 0, 0, 0
+    request_free, places, passing = 0, [0] * machine.stage_jobs, [0] * count
     classes = list(CLASSES.values())
-    constant = [int(cls.operation == "constant") for cls in classes]
+    constant = [cls.operation == "constant" for cls in classes]
     back: list[int] = []
     on_global = {n for n, cls in enumerate(classes) if cls.operation in ("reduce", "atomic")}
 
     def possible(s: int) -> int:
         job: int = waiting[s][0]
-        free_at = max(arbiter_free, free[constant[jobs.op[job]]])
+        of_stage = max(request_free, passing[s], min(places))
+        free_at = max(arbiter_free, constant_free if constant[jobs.op[job]] else of_stage)
         ready = max(issue[job] + machine.front_cycles, left[s], free_at)
         pipe = ends[s % machine.atomic_pipes]
         if jobs.op[job] in on_global and len(back) >= machine.global_atomics.in_flight:
@@ -97,9 +99,13 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
         job = waiting[s].popleft()
         yield job, now
         left[s] = now + carries[s].take(machine.request_ticks(classes[jobs.op[job]]).address)
-        busy = max(machine.request_interval_cycles, stage.take(ticks[job]))
-        own_way = constant[jobs.op[job]]
-        free[own_way] = now + (machine.constant_interval_cycles if own_way else busy)
+        wavefronts = stage.take(ticks[job])
+        if constant[jobs.op[job]]:
+            constant_free = now + machine.constant_interval_cycles
+        else:
+            request_free = now + machine.request_interval_cycles
+            passing[s] = now + machine.stage_jobs * wavefronts
+            places[places.index(min(places))] = passing[s]
         arbiter_free = now + 1
         turn = (s + 1) % count
         if atomic[job]:

@@ -74,6 +74,7 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "constant.latency_cycles": st.integers(10, 40),
         "constant.interval_cycles": st.integers(1, 4),
         "shared.interval_cycles_per_pass": _TENTHS,
+        "shared.jobs_at_once": st.sampled_from([1, 1, 2]),
         "shared.pass_latency_cycles": _TENTHS,
         "shared.load_latency_cycles": st.integers(10, 30),
         "atomic.queue_entries": st.integers(1, 16),

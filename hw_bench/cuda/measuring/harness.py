@@ -96,8 +96,8 @@ def measure(
     if not SIMULATED:
         require_gpu()
     with warnings.catch_warnings(), under_profiler(plan.profile(profile).profiler):
-        # Numba's advice on grids: the small ones here are meant.
-        warnings.filterwarnings("ignore", message="Grid size")
+        # Numba's advice on grids, in bold where it can: the small ones here are meant.
+        warnings.filterwarnings("ignore", message=r"(\x1b\[\d+m)?Grid size")
         return _measure(out, profile, benchmarks, resume, keep_held_back, progress)
 
 
