@@ -50,7 +50,7 @@ def test_independent_loads_issue_as_measured_on_an_a6000(busy: int, issued: list
 
 @pytest.mark.parametrize(("warps", "measured"), [(1, 106), (2, 112), (3, 170), (4, 173), (8, 301)])
 def test_the_data_stage_of_an_h100_works_on_two_loads_at_once(warps: int, measured: int) -> None:
-    """Measured (hw_bench/datasets/measured/h100-sxm): loads of 32 words on a bank, first start to last result;
+    """Measured (datasets/measured/h100-sxm): loads of 32 words on a bank, first start to last result;
     reading the clock takes 21 cycles of it, as one load without conflict tells."""
     load = Instruction("shared-load", shared=Strided(32))
     jobs = run(load_gpu("h100-sxm"), load, warps=warps).jobs
