@@ -1,5 +1,5 @@
-"""About how long a run takes: counted from its plan, with the costs of one thing each as on the first measured
-card, an H100.
+"""About how long a run takes: counted from its plan, with the costs of one thing each as on the first card
+that was measured, an H100.
 
 On a GPU the kernels' own time is the smallest part of it; compiling them, making rows of samples, and
 launching series until they are quiet is what takes the seconds.
