@@ -46,7 +46,9 @@ def bench_sass(
         raise typer.Exit(1)
 
 
-QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer points: a minute and a half, most of it compiling.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Fewer points: a minute and a half, mostly compiling.")
+]
 
 
 @bench.command("plan")
