@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -75,6 +76,10 @@ class CacheShape:
     ways: int
 
 
+EVERY_LINE: Final = 1 << 40
+"""Of code that an earlier launch has left in the cache of a group of SMs."""
+
+
 @dataclass(frozen=True)
 class FetchTiming:
     """Where instructions come from: an L0 in each sub-core, which asks for ``prefetch_lines`` ahead,
@@ -82,7 +87,7 @@ class FetchTiming:
 
     ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has, ``l1_miss_cycles`` what it takes
     beyond that from the group's cache; one request leaves the sub-cores every ``request_interval_cycles``.
-    ``warm``: L1 has the kernel's code from an earlier launch.
+    ``warm``: L1 has the kernel's code from an earlier launch; from 2 on, each L0 too.
     """
 
     line_instructions: int
@@ -93,7 +98,7 @@ class FetchTiming:
     l1_miss_cycles: int
     preloaded_lines: int
     request_interval_cycles: int
-    warm: bool
+    warm: int
 
 
 @dataclass(frozen=True)
@@ -195,6 +200,8 @@ class Machine:
     block_launch_cycles: int
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
+    block_refill_ticks: int  # the same for a block that takes the place of another
+    warp_refill_ticks: int
     barrier_latency_cycles: int
     barrier_interval_cycles: int
     banks: int
@@ -218,8 +225,10 @@ class Machine:
     address_ticks: int
     request_interval_cycles: int
     constant_interval_cycles: int
+    taken_branch_cycles: int  # what a taken branch keeps its warp beyond its stall cycles
     shared_pass_ticks: int
     stage_jobs: int  # that the data stage works on at once
+    stage_entries: int  # jobs that wait for it or are in it; 0 where the arbiter waits instead
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
     match_value_ticks: int  # how much later its result comes for each value beyond the first
@@ -233,6 +242,7 @@ class Machine:
     atomic_pipes: int
     atomic_address_ticks: int
     atomic_stage_ticks: int  # a pass of an atomic in the data stage
+    cas_stage_ticks: int  # that of a compare-and-swap
     atomic_round_gap_cycles: int
     atomics: dict[str, AtomicTiming]
     line_bytes: int
@@ -267,6 +277,8 @@ class Machine:
         """What a pass, or a line, of an access of a class takes of the data stage."""
         if cls.operation == "match":
             return self.match_pass_ticks
+        if cls.operation == "cas":
+            return self.cas_stage_ticks
         return {Unit.GLOBAL: self.l1_line_ticks, Unit.ATOMIC: self.atomic_stage_ticks}.get(
             cls.unit, self.shared_pass_ticks
         )
@@ -455,7 +467,7 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
 
 
 def _fetch(gpu: Gpu) -> FetchTiming:
-    line_bytes = gpu.integer("icache.line_bytes")
+    line_bytes, earlier = gpu.integer("icache.line_bytes"), gpu.integer("icache.earlier_launches")
     return FetchTiming(
         line_instructions=max(1, line_bytes // INSTRUCTION_BYTES),
         l0=_cache(gpu, "icache.l0_", line_bytes),
@@ -463,10 +475,21 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         prefetch_lines=gpu.integer("icache.ahead_lines"),
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
         l1_miss_cycles=gpu.integer("icache.l1_miss_cycles"),
-        preloaded_lines=gpu.integer("icache.preloaded_bytes") // line_bytes,
+        preloaded_lines=EVERY_LINE if earlier else gpu.integer("icache.preloaded_bytes") // line_bytes,
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
-        warm=gpu.integer("icache.earlier_launches") > 0,
+        warm=earlier,
     )
+
+
+def _refill_ticks(gpu: Gpu, what: str) -> int:
+    """What the dispatcher takes where a block has finished; as at first, where nothing else is told."""
+    key = f"gpu.{what}_refill_cycles"
+    return to_ticks(gpu.number(key if gpu.has(key) else f"gpu.{what}_dispatch_cycles"))
+
+
+def _atomic_pass_cycles(gpu: Gpu) -> float:
+    """A pass of an atomic in the data stage."""
+    return float(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass"))
 
 
 def _of_group(gpu: Gpu, name: str, without: int) -> int:
@@ -542,6 +565,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
+        block_refill_ticks=_refill_ticks(gpu, "block"),
+        warp_refill_ticks=_refill_ticks(gpu, "warp"),
         barrier_latency_cycles=_whole_cycles(gpu, "sm.barrier_latency_cycles"),
         barrier_interval_cycles=gpu.integer("sm.barrier_interval_cycles"),
         banks=gpu.integer("banks.count"),
@@ -601,8 +626,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
+        taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
         stage_jobs=gpu.integer("shared.jobs_at_once") if gpu.has("shared.jobs_at_once") else 1,
+        stage_entries=gpu.integer("shared.queue_entries") if gpu.has("shared.queue_entries") else 0,
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
         match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),
@@ -640,9 +667,13 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
         atomic_pipes=gpu.integer("atomic.pipes") if gpu.has("atomic.pipes") else 1,
         atomic_address_ticks=to_ticks(gpu.number("atomic.address_interval_cycles")),
-        atomic_stage_ticks=max(
+        atomic_stage_ticks=max(1, to_ticks(_atomic_pass_cycles(gpu))),
+        cas_stage_ticks=max(
             1,
-            to_ticks(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass")),
+            to_ticks(
+                _atomic_pass_cycles(gpu)
+                * (gpu.number("atomic.cas_stage_factor") if gpu.has("atomic.cas_stage_factor") else 1)
+            ),
         ),
         atomic_round_gap_cycles=round(gpu.number("atomic.round_gap_cycles")),
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},

@@ -336,6 +336,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     if scheduler.products_end > now:
         scheduler.held = now + op.crowded
     warp.stalled = now + op.stall + (RETRY_CYCLES if state == AWAITS else 0)
+    if following != pc + 1 and state == GOES_ON:
+        warp.stalled += st.taken_branch
     if op.effect == CLOSES_GROUP:
         warp.groups += 1
     elif op.effect == CLOSES_PRODUCTS:

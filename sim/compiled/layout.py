@@ -115,11 +115,14 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
+    " block_refill_ticks warp_refill_ticks"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
+    " unsampled_crowds crowded_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval stage_jobs constant_interval atomic_entries servers round_gap barrier_interval"
+    " request_interval stage_jobs stage_entries constant_interval taken_branch"
+    " atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
@@ -203,7 +206,8 @@ SM = _lines(
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
-    " load_passes store_passes store_sectors stage_free stage_later request_free constant_free arbiter_free"
+    " load_passes store_passes store_sectors stage_free stage_later stage_place stage_begun"
+    " request_free constant_free arbiter_free"
     " stage_carry turn"
     " atomics_not_taken busy_since barrier_free"
     " rooms fetch_free flying horizon return_place bulk_free taken products_end"
@@ -212,7 +216,8 @@ SM = _lines(
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first. It takes
 one from ``arbiter_free`` on, a constant load from ``constant_free``, any other from ``request_free`` and
 ``stage_free``, when the data stage has room; where that works on two jobs, ``stage_later`` is when the other
-place is free.
+place is free. Where it has a queue, ``stage_place`` is the next place in the table ``passed``, and
+``stage_begun`` is when the stage begins with the last job that was let in.
 ``atomics_not_taken`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound
 the time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see,
 ``horizon`` is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and
@@ -337,6 +342,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "queued": QUEUED,  # what waits in the sub-cores, by scheduler and place
     "server": SERVER,
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
+    "passed": CELL,  # by SM and place: when the job in the data stage's queue that had it last has passed
     "returning": CELL,  # by SM and place: when the atomic on global memory that had it last was back
     "warp": WARP,
     "wake": CELL,  # by scheduler and place, in whole cache lines, of a warp with a timer: when that runs out

@@ -838,7 +838,7 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
         ready.value = moment
     if store == REDUCE:
         moment += queue_ticks
-        ready.value = moment
+        ready.value = moment + queue_ticks * crowd_of_unsampled_blocks(st, sector)
     if store != LOAD:
         line.dirty |= 1 << place
     return moment
@@ -872,6 +872,15 @@ def hold(st: State) -> None:
             at, _ = make(st, st.sms, tag)
         line_at(st, at - 1).valid = (1 << st.line_sectors) - 1
         tag += 1
+
+
+@helper
+def crowd_of_unsampled_blocks(st: State, sector: int) -> Word:
+    """How many atomics of blocks that are not simulated come to the sector for one of those that are."""
+    n = sector - st.unsampled_first
+    if n < 0 or n >= st.crowded_sectors:
+        return 0
+    return (read_at(st.unsampled_crowds, n >> 3) >> ((n & 7) << 3)) & 255
 
 
 @helper

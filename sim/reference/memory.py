@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.sim.instruction_source import UnsampledFetches
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
@@ -95,11 +96,11 @@ class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
     L2 and DRAM are servers that take work in the order in which requests reach L2, so their times follow from
-    the end of the work before (start = max(arrival, free)). ``unsampled`` are sectors that blocks which are
-    not simulated have brought to L2.
+    the end of the work before (start = max(arrival, free)). ``unsampled`` says which sectors blocks that
+    are not simulated have brought to L2, and how many of their atomics come to one.
     """
 
-    def __init__(self, machine: Machine, unsampled: Container[int] = ()) -> None:
+    def __init__(self, machine: Machine, unsampled: UnsampledFetches | None = None) -> None:
         self.machine = machine
         self.unsampled = unsampled
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
@@ -161,7 +162,7 @@ class MemorySystem:
                 ready = line.ready_ticks[place]
                 if not merges:
                     ready = max(served, ready)
-            elif operation == "store" or sector in self.unsampled:
+            elif operation == "store" or (self.unsampled is not None and sector in self.unsampled):
                 self.l2.misses += 1
                 ready = served
             else:
@@ -172,6 +173,10 @@ class MemorySystem:
             if not hit or atomic or (m.l2_merges_reads and reads):
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
+                if atomic and self.unsampled is not None:
+                    # Atomics of blocks that are not simulated follow, as many as come for one of these.
+                    lanes = lanes_per_word[sector] * self.unsampled.crowd(sector)
+                    line.ready_ticks[place] += lanes * asks.request.word
             if not reads:
                 line.dirty |= 1 << place
             last = max(last, ready)

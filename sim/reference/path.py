@@ -58,6 +58,8 @@ class MemoryPath:
         self.arbiter_free_at = 0  # from when on the arbiter can take a request
         self.request_free_at = 0  # one that is no constant load
         self.places_free_at = [0] * machine.stage_jobs  # from when on the data stage has room
+        self.begun_at = 0  # when it began with its last job
+        self.passed: deque[int] = deque(maxlen=max(1, machine.stage_entries))  # ends of the last jobs' passes
         self.constant_free_at = 0  # a constant load
         self.calls: set[int] = set()  # the cycles to come in which the arbiter looks
         self.stage = WholeCycles()
@@ -88,7 +90,11 @@ class MemoryPath:
 
     def _possible(self, own: Subcore) -> int:
         """From when on the first request of a sub-core can be taken."""
-        room, free_at = 0, max(self.request_free_at, own.passing_until, *self.places_free_at[:1])
+        room, free_at = 0, self.request_free_at
+        if self.machine.stage_entries == 0:
+            free_at = max(free_at, own.passing_until, self.places_free_at[0])
+        elif len(self.passed) == self.machine.stage_entries:
+            free_at = max(free_at, self.passed[0])
         if own.jobs[0].operation.cls.operation == "constant":
             free_at = self.constant_free_at
         elif own.jobs[0].operation.cls.unit is Unit.ATOMIC:
@@ -132,20 +138,25 @@ class MemoryPath:
         if unit is not Unit.EXCHANGE:
             self.sm.banks_taken(wavefronts)
         self.arbiter_free_at = now + 1
+        begin = now
         if job.operation.cls.operation == "constant":
             self.constant_free_at = now + m.constant_interval_cycles
         else:
             # With two jobs at once, each has every second cycle of the banks.
-            own.passing_until = now + m.stage_jobs * wavefronts
+            if m.stage_entries:
+                begin = max(now, self.begun_at, own.passing_until, self.places_free_at[0])
+            self.begun_at = begin
+            own.passing_until = begin + m.stage_jobs * wavefronts
+            self.passed.append(own.passing_until)
             self.places_free_at = sorted([own.passing_until, *self.places_free_at[1:]])
             self.request_free_at = now + m.request_interval_cycles
         if unit is Unit.ATOMIC:
-            self.atomic_occupied_cycles += self.atomic.pipe_of(own.index).serve(job, now)
+            self.atomic_occupied_cycles += self.atomic.pipe_of(own.index).serve(job, begin)
             self.complete_after(job, job.end + job.operation.tail_cycles - now)
         else:
-            job.start, job.end = now, now + max(1, m.stage_jobs * (wavefronts - 1) + 1)
+            job.start, job.end = begin, begin + max(1, m.stage_jobs * (wavefronts - 1) + 1)
             conflicts = max(0, job.passes - job.operation.hidden_wavefronts)
-            ready = now + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
+            ready = begin + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
             if unit is Unit.GLOBAL:
                 self.l1.serve(job, ready)
             else:

@@ -14,6 +14,7 @@ from smlab.sim.instruction_source import (
     COPY_GROUPS,
     EXITS,
     FAULTS,
+    GOES_ON,
     GROUP_SLOT,
     NOTIFIES,
     RETRY_CYCLES,
@@ -228,6 +229,8 @@ class StreamingMultiprocessor:
         if scheduler.products_end > now:
             scheduler.held = now + operation.crowded_cycles
         warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
+        if state == GOES_ON and self.source.pc(self.index, warp.slot) != operation.slot + 1:
+            warp.result_at[STALL_SLOT] += self.machine.taken_branch_cycles
         warp.groups += operation.closes_group
         warp.products += operation.closes_products
         if operation.bulk_copy and warp.lanes:

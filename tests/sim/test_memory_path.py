@@ -66,7 +66,7 @@ def test_one_sub_cores_jobs_follow_each_other_through_two_places(warps: int) -> 
     stores = Loop(30, (Instruction("shared-store", shared=Strided(32)),))
     jobs = run(load_gpu("h100-sxm"), stores, warps=warps).jobs
     assert jobs is not None
-    each = (jobs.taken.max() - jobs.taken.min()) / (len(jobs) - 1)
+    each = (jobs.start.max() - jobs.start.min()) / (len(jobs) - 1)
     assert each == pytest.approx(64 if warps == 1 else 32, rel=0.04)
 
 
@@ -146,3 +146,13 @@ def test_a_barrier_takes_longer_the_more_warps_it_has(warps: int) -> None:
     trace = run(load_gpu("a100-40"), Loop(20, (Instruction("barrier"),)), warps=warps).issues
     assert trace is not None
     assert np.diff(trace.cycle[trace.warp == 0])[-1] == pytest.approx(21 + 2 * warps, abs=1)
+
+
+@pytest.mark.parametrize(("warps", "operations"), [(1, 30), (2, 20), (3, 16.7), (4, 15)])
+def test_how_many_jobs_of_a_warp_an_h100_holds(warps: int, operations: float) -> None:
+    """Measured on the same card, bursts with 32 lanes on a word: ten in each sub-core, twenty let in."""
+    add = Loop(60, (Instruction("atomic-add", shared=Strided(0)),))
+    jobs = run(load_gpu("h100-sxm"), add, warps=warps).jobs
+    assert jobs is not None
+    last = int(jobs.issue.max() - jobs.issue.min())
+    assert last == pytest.approx(max(64, 32 * warps) * (60 - operations), rel=0.02)

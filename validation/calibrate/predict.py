@@ -47,6 +47,7 @@ class BurstPath(NamedTuple):
     request: float
     stage_pass: float
     stage_jobs: int
+    stage_entries: int
     issue: float
 
 
@@ -94,10 +95,10 @@ def _all(
         held = np.zeros(pipes, dtype=np.int64)
         at = np.zeros(sub_cores, dtype=np.int64)
         ready = np.zeros(sub_cores)
-        passing = np.zeros(sub_cores)
+        passing, passed, begun = np.zeros(sub_cores), np.zeros(n * k), 0.0
         stage, later, request, last, turn = 0.0, 0.0, 0.0, 0.0, 0
         occupied = path.stage_jobs * passes[case] * path.stage_pass
-        for _ in range(n * k):
+        for number in range(n * k):
             chosen, when = -1, np.inf
             for step in range(sub_cores):
                 s = (turn + step) % sub_cores
@@ -107,7 +108,11 @@ def _all(
                     continue
                 ready[s] = _ready(path, issued, taken, s, j, mine, room)
                 pipe = s % pipes
-                possible = max(ready[s], stage, request, passing[s])
+                possible = max(ready[s], request)
+                if path.stage_entries == 0:
+                    possible = max(possible, stage, passing[s])
+                elif number >= path.stage_entries:
+                    possible = max(possible, passed[number - path.stage_entries])
                 if held[pipe] >= unit:
                     possible = max(possible, ends[pipe, held[pipe] - unit])
                 if possible < when:
@@ -116,12 +121,13 @@ def _all(
             taken[chosen, j] = when
             last = max(last, issued[chosen, j])
             request = when + path.request
-            stage = passing[chosen] = when + occupied
+            begun = max(when, begun, stage, passing[chosen]) if path.stage_entries > 0 else when
+            stage = passing[chosen] = passed[number] = begun + occupied
             if path.stage_jobs > 1:
                 stage, later = min(stage, later), max(stage, later)
             pipe = chosen % pipes
             before = ends[pipe, held[pipe] - 1] if held[pipe] else 0.0
-            ends[pipe, held[pipe]] = max(when, before) + service
+            ends[pipe, held[pipe]] = max(begun, before) + service
             held[pipe] += 1
             at[chosen] += 1
             turn = (chosen + 1) % sub_cores
@@ -344,7 +350,12 @@ class Predictor:
         """
         swap = [values[key("cas", part)] if cases.cas_warps.any() else 0.0 for part in (BASE, PASS)]
         kinds = (
-            (0 * cases.warps, cases.cas_warps, swap[0] + cases.cas_passes * swap[1], cases.cas_passes),
+            (
+                0 * cases.warps,
+                cases.cas_warps,
+                swap[0] + cases.cas_passes * swap[1],
+                cases.cas_passes * self._machine.cas_stage_ticks / self._machine.atomic_stage_ticks,
+            ),
             (
                 cases.cas_warps,
                 cases.warps,
@@ -357,7 +368,7 @@ class Predictor:
         few = np.maximum(cases.cas_warps, cases.warps - cases.cas_warps) <= self._machine.schedulers
         return np.asarray(np.where(few, np.max(stages[0] + stages[1], axis=0), one_by_one))
 
-    def _stages(self, first: Ints, last: Ints, interval: Floats, passes: Ints) -> Floats:
+    def _stages(self, first: Ints, last: Ints, interval: Floats, passes: Ints | Floats) -> Floats:
         """What the warps from ``first`` to before ``last`` take of each pipe of the unit, of the data stage
         and of each sub-core's way to it, with one operation each. Warps are dealt to the sub-cores in turn,
         and sub-cores to the pipes."""
@@ -400,6 +411,7 @@ class Predictor:
             request=m.request_interval_cycles,
             stage_pass=m.atomic_stage_ticks / TICKS_PER_CYCLE,
             stage_jobs=m.stage_jobs,
+            stage_entries=m.stage_entries,
             issue=ISSUE_INTERVAL,
         )
         interval = values[key(op, BASE)] + cases.passes * values[key(op, PASS)]
