@@ -136,17 +136,9 @@ def mix(spec: KernelSpec, *, blocks: int, threads: int, operations: int, enough:
 
 
 def memory(
-    spec: KernelSpec,
-    *,
-    blocks: int,
-    threads: int,
-    slice_length: int,
-    passes: int,
-    shared_bytes: int = 0,
-    enough: Enough = once,
+    spec: KernelSpec, *, blocks: int, threads: int, slice_length: int, passes: int, enough: Enough = once
 ) -> WarpTimes:
-    """Going over memory: each block ``passes`` times over a slice of ``slice_length`` elements. A block asks
-    for ``shared_bytes`` that it does not use, which L1 then lacks."""
+    """Going over memory: each block ``passes`` times over a slice of ``slice_length`` elements."""
     what = spec.name.split("-")[1]
     size = blocks * slice_length
     host_b, host_c = (_repeating(period, size) for period in (8, 5))
@@ -154,7 +146,7 @@ def memory(
     samples = cuda.to_device(np.zeros((blocks * threads // 32, 2), dtype=np.int64))
     places = cuda.to_device(np.zeros(blocks, dtype=np.int32))
     scale = cuda.to_device(np.array([3.0], dtype=np.float32))
-    kernel = ready(spec)[blocks, threads, 0, shared_bytes]
+    kernel = ready(spec)[blocks, threads]
     seconds = launches(lambda: kernel(a, b, c, scale, slice_length, passes, samples, places), enough)
     times, result = samples.copy_to_host(), a.copy_to_host()
     if what == "read":

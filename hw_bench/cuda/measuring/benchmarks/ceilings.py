@@ -34,7 +34,6 @@ def measure(
                     threads=threads,
                     slice_length=size,
                     passes=passes,
-                    shared_bytes=_KEPT_FROM_L1_BYTES if level == "l2" else 0,
                     enough=watch.enough,
                 )
                 each = ceilings.bytes_each(spec.name.split("-")[1])
@@ -58,12 +57,6 @@ def measure(
         yield Batch(spec.name, rows, samples, {}, wrong, tuple(late))
 
 
-_KEPT_FROM_L1_BYTES = 48 * 1024
-"""Shared memory of a block at the level ``l2``: two blocks leave L1 156 KiB of an H100's 256 and 32 of a
-V100's 128. Their slices, of five eighths of L2 in all, are larger. With all of L1, slices of an eighth of L2
-were read from L1 on an H100."""
-
-
 def _runs(
     kernel: str, profile: BenchmarkProfile, gpu: DeviceLimits
 ) -> Iterator[tuple[str, int, int, int, int]]:
@@ -77,10 +70,9 @@ def _runs(
     if kernel.startswith("shared"):
         yield "shared", gpu.sms * 2, ceilings.SHARED_THREADS, ceilings.SHARED_SLICE, few or 4096
         return
-    arrays = ceilings.bytes_each(kernel.split("-")[1]) // 4
     slices = {
         "l1": (gpu.sms, ceilings.SLICE, few or 1024),
-        "l2": (blocks, _slice(5 * gpu.l2_bytes // 8 // arrays, blocks), few or 64),
+        "l2": (blocks, _slice(gpu.l2_bytes // 8, blocks), few or 64),
         "dram": (blocks, _slice(4 * gpu.l2_bytes, blocks), 1),
     }
     for level, (count, length, passes) in slices.items():
