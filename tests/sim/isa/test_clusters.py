@@ -205,9 +205,10 @@ def neighbours(blocks: int) -> MachineLaunch:
 
 @pytest.mark.parametrize("sms", [4, 8])
 def test_a_sample_of_clusters_tells_the_time_of_the_grid(sms: int) -> None:
-    whole = run_machine_code(neighbours(8192), GPU, sms="all")
-    sample = run_machine_code(neighbours(8192), GPU, sms=sms)
-    assert sample.blocks_simulated < 8192 / 8
+    blocks = 16384  # some waves, of whose last part a sample knows least: blocks that wait for fences are long
+    whole = run_machine_code(neighbours(blocks), GPU, sms="all")
+    sample = run_machine_code(neighbours(blocks), GPU, sms=sms)
+    assert sample.blocks_simulated < blocks / 8
     assert sample.cycles == pytest.approx(whole.cycles, rel=0.1)
 
 
