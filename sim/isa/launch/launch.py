@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.image import KernelImage, KernelParameter
+from smlab.hw_bench.sass.image import KernelImage, KernelParameter, reserved_shared_bytes
 from smlab.hw_bench.sass.runtime import HEAP_AT, HEAP_HEADER_BYTES, PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.execution.address_slice import rows_to_clear
@@ -38,8 +38,6 @@ from smlab.sim.isa.operation_codes import (
     STORE,
 )
 
-RESERVED_SHARED: Final = {90: 1024}
-"""Shared addresses begin here, from this architecture on."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_STACK: Final = 1024
@@ -185,7 +183,8 @@ class MachineLaunch:
 
     @cached_property
     def shared_first(self) -> int:
-        return max((b for a, b in RESERVED_SHARED.items() if self.image.architecture >= a), default=0)
+        """Where the kernel's own shared addresses begin: behind the system's."""
+        return reserved_shared_bytes(self.image.architecture)
 
     @property
     def shared_bytes(self) -> int:
@@ -417,6 +416,10 @@ class MachineLaunch:
     def code(self) -> tuple[MicroOperation, ...]:
         """The kernel's micro-operations; constants are already in them."""
         return decode(self.image.function, self.rows)
+
+    @cached_property
+    def uses_tensor_cores(self) -> bool:
+        return any(micro.cls == "tensor" for micro in self.code)
 
     @cached_property
     def code_words(self) -> NDArray[np.int64]:
