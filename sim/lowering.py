@@ -110,11 +110,13 @@ class Operation:
 
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
-    warp's accesses to global memory, a *shared fence* for its stores to shared memory; ``fenced`` is a store
+    warp's accesses to global memory, and takes ``fence_cycles`` from where it could issue without them. A
+    *shared fence* waits for its stores to shared memory; ``fenced`` is a store
     or reduction that one of them may wait for. Products of matrices by a group of warps form groups in the
     same way: ``joins_products``, ``closes_products`` and ``products_left``; while the tensor core does such
     products, an instruction keeps its scheduler for ``crowded_cycles``. ``bulk_copy`` is what the copy engine
-    does with global memory, a load or a store, of ``bulk_sectors`` sectors at most.
+    does with global memory, a load or a store, of ``bulk_sectors`` sectors at most. A load ``past_l1`` asks
+    L2 whatever L1 has.
     """
 
     slot: int
@@ -143,12 +145,14 @@ class Operation:
     request: RequestTicks = NO_REQUEST
     pipe: PipeTiming | None = None
     is_fence: bool = False
+    fence_cycles: int = 0
     is_shared_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False
     bulk_copy: str | None = None
     follows_copies: bool = False
     bulk_sectors: int = 0
+    past_l1: bool = False
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -340,6 +344,7 @@ def _lower_instruction(
             words = instruction.width // 32
             affine = Affine(lane_stride_bytes=4 * words, warp_stride_bytes=128 * words)
     if cls.unit is Unit.GLOBAL:
+        count = machine.least_passes(cls, instruction.width)
         _check_aligned(context, instruction, affine, addresses)
     if affine is not None:
         _check_range(context, instruction, affine, times)
@@ -358,7 +363,7 @@ def _lower_instruction(
         tail_cycles=tail,
         hidden_wavefronts=width // 32,
         read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
-        request=machine.request_ticks(cls),
+        request=machine.request_ticks(cls, width // 32 if cls.operation == "store" else 1),
     )
 
 

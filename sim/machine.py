@@ -122,13 +122,30 @@ class GlobalAtomicTiming:
 
 
 @dataclass(frozen=True)
+class StoreTiming:
+    """What a store takes of its SM's port for a sector, and more for a line of which it does not write all
+    bytes of its sectors; and the same of what all SMs share on the way to L2."""
+
+    sector_ticks: int
+    partial_line_ticks: int
+    l2_sector_ticks: int
+    l2_partial_line_ticks: int = 0
+
+    def port_ticks(self, sectors: int, lines: int, whole: bool) -> int:
+        """What a store of so many sectors in so many lines takes of the port."""
+        return sectors * self.sector_ticks + (0 if whole else lines * self.partial_line_ticks)
+
+
+@dataclass(frozen=True)
 class SliceTiming:
     """The slices of L2 (`sim/SEMANTICS.md`, 7.3), each a server of its own; one where ``count`` is 0.
 
     A region of 2^``region_bits`` lines lies in two of them, 2^``part_bits`` in one and as many in the other,
     in turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
     ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
-    ``sms`` are simulated: what they ask of a slice, the others ask as well.
+    ``sms`` are simulated: what they ask of a slice, the others ask as well. With ``waits_for_lanes`` it
+    serves the lanes on one word before it takes the next sector. The ways between SMs and slices differ by up
+    to ``spread_ticks``.
     """
 
     count: int = 0
@@ -139,6 +156,8 @@ class SliceTiming:
     atomic_line_ticks: int = 0
     sms: int = 1
     all_sms: int = 1
+    waits_for_lanes: bool = False
+    spread_ticks: int = 0
 
     def slice_of(self, line: int) -> int:
         """The slice that a line lies in. Regions are spread by Knuth's multiplicative hash, which puts
@@ -148,11 +167,18 @@ class SliceTiming:
         part = line >> self.part_bits ^ scattered >> 15
         return 2 * pair + (part & 1) if self.count > 1 else 0
 
+    def way_ticks(self, line: int, sm: int) -> int:
+        """How much longer a line's way to an SM is than the shortest one. Which slice is near which SM is
+        scattered by the same hash."""
+        place = (self.slice_of(line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+        return self.spread_ticks * place >> 32 if self.count else 0
+
     def occupied(self, ticks: int) -> int:
         """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
         return -(-ticks * self.all_sms // self.sms)
 
 
+SMS_APART = 4096
 SLICE_SPREAD = 0x9E3779B1
 """2^32 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -160,8 +186,9 @@ SLICE_SPREAD = 0x9E3779B1
 @dataclass(frozen=True)
 class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
-    comes for each pass beyond those that its width needs; and, of an atomic on global memory, of the port for
-    each lane and packet, and of L2 for each lane on a word."""
+    comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
+    each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
+    a word. ``bytes`` are a lane's of a store."""
 
     address: int = 0
     stage: int = 0
@@ -169,10 +196,21 @@ class RequestTicks:
     lane: int = 0
     packet: int = 0
     word: int = 0
+    address_pass: int = 0
+    bytes: int = 0
 
 
 NO_REQUEST = RequestTicks()
 """Of an instruction that asks for nothing."""
+
+
+@dataclass(frozen=True)
+class BulkWriteTiming:
+    """A copy to global memory: what a sector takes of the SM's port, and how many cycles after that its group
+    knows that its bytes have been read (0: it is waited for until it is done)."""
+
+    sector_ticks: int
+    read_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,6 +236,9 @@ class Machine:
     shared_reserved_bytes_per_block: int
     shared_unit_bytes: int
     block_launch_cycles: int
+    block_turnover_cycles: (
+        int  # from a block's exit to the first issue of the one that gets its room, at least
+    )
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
     block_refill_ticks: int  # the same for a block that takes the place of another
@@ -208,7 +249,10 @@ class Machine:
     bank_bytes: int
     pipes: dict[str, PipeTiming]
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
-    least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
+    least_tensor_shape: tuple[
+        int, int, int
+    ]  # rows, bytes of a row, and rows of doubles that it takes at least
+    least_tensor_ticks: int  # what a product takes at least
     group_tail_cycles: tuple[int, int]  # first matrix in registers, shared
     group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
     group_queue_entries: tuple[
@@ -217,9 +261,11 @@ class Machine:
     group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
     network_sector_ticks: int  # what an SM's port to other SMs takes for a sector; 0: there is no limit
     network_cycles: int  # from one of them to another
-    bulk_extra_cycles: int  # what a bulk copy takes beyond a load
+    cluster_barrier_cycles: int  # from a cluster's last arrival until its blocks know it
+    bulk_extra_cycles: int  # what a bulk copy takes beyond a load; less than nothing: it is done sooner
     bulk_line_ticks: int  # what the copy engine takes for a line
     bulk_sector_ticks: int  # what a sector of a bulk copy takes of the SM's port
+    bulk_writes: dict[str, BulkWriteTiming]  # by what a copy to global memory does: store, reduce
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -250,12 +296,19 @@ class Machine:
     l1: CacheShape
     l1_line_ticks: int
     l1_latency_cycles: int
+    l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
+    l1_address_line_ticks: int  # what a sub-core's address unit takes for each line of a load
     port_sector_ticks: int
+    stores: StoreTiming
     l2: CacheShape
     l2_sector_ticks: int
     l2_atomic_sector_ticks: int
     l2_slices: SliceTiming
     global_atomics: GlobalAtomicTiming
+    fence_cycles: (
+        int  # what a fence for the GPU takes from where it could issue without accesses; 0: those alone
+    )
+    error_barrier_cycles: int  # what the wait for errors behind it takes
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
     l2_merges_reads: bool  # a read of a sector that another one waits for takes nothing of L2's server
@@ -313,14 +366,22 @@ class Machine:
         way_down = self.front_cycles + sum(
             ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_served_ticks)
         )
-        return max(1, self.l2_latency_cycles - way_down)
+        return max(1, self.l2_latency_cycles - ceil_cycles(self.l2_slices.spread_ticks // 2) - way_down)
 
     @cached_property
     def dram_extra_cycles(self) -> int:
         """What a DRAM access adds to an L2 hit; an unloaded miss takes ``dram_latency_cycles`` in all."""
         way_down = self.front_cycles + ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
         served = ceil_cycles(max(self.l2_sector_ticks + self.dram_sector_ticks, self.l2_slices.sector_ticks))
-        return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
+        way_back = self.l2_return_cycles + ceil_cycles(self.l2_slices.spread_ticks // 2)
+        return max(1, self.dram_latency_cycles - way_back - way_down - served)
+
+    def least_passes(self, cls: InstructionClass, bits: int) -> int:
+        """Of an access to global memory, however few lines it asks for: a load takes L1 as long as its
+        registers take to be written. ``bits`` are a lane's."""
+        if cls.operation != "load" or not self.l1_register_bytes:
+            return 1
+        return max(1, self.warp_lanes * bits // 8 // self.l1_register_bytes)
 
     def tail_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
         """From leaving the sub-core to the result of an access without conflicts of ``width`` bits."""
@@ -365,7 +426,14 @@ class Machine:
             return RequestTicks(self.address_ticks, stage, each // registers)
         if cls.operation not in ("reduce", "atomic"):
             later = self.shared_pass_latency_ticks if cls.unit is Unit.SHARED else stage
-            return RequestTicks(self.address_ticks, stage, later)
+            loads = cls.unit is Unit.GLOBAL and cls.operation == "load"
+            return RequestTicks(
+                self.address_ticks,
+                stage,
+                later,
+                address_pass=self.l1_address_line_ticks if loads else 0,
+                bytes=4 * registers if cls.operation == "store" else 0,
+            )
         own = self.global_atomics
         return RequestTicks(
             stage=stage,
@@ -389,7 +457,8 @@ class Machine:
             return None
         cycles = product.padded_multiply_adds(*self.least_tensor_shape) / rate
         if not product.of_group:
-            whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
+            ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
+            whole, part = divmod(ticks, TICKS_PER_CYCLE)
             return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
         interval = max(1, round(cycles), reading)
@@ -463,6 +532,8 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         sector_ticks=to_ticks(gpu.number("l2.slice_sector_cycles")),
         atomic_sector_ticks=to_ticks(gpu.number("l2.slice_atomic_sector_cycles")),
         atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
+        waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
+        spread_ticks=to_ticks(_optional(gpu, "l2.slice_spread_cycles")),
     )
 
 
@@ -498,9 +569,22 @@ def _of_group(gpu: Gpu, name: str, without: int) -> int:
     return round(gpu.number(key)) if gpu.has(key) else without
 
 
+def _optional(gpu: Gpu, key: str, without: float = 0.0) -> float:
+    """A constant of a rule that a description may do without."""
+    return gpu.number(key) if gpu.has(key) else without
+
+
 def _whole_cycles(gpu: Gpu, key: str) -> int:
     """A latency rounded to whole cycles (published means are fractional; the simulator's time is not)."""
     return max(1, math.floor(gpu.number(key) + 0.5))
+
+
+def _bulk_write(gpu: Gpu, kind: str, sector_bytes: int, bytes_per_cycle: float) -> BulkWriteTiming:
+    rate, read = (f"copy_engine.{kind}_{what}" for what in ("bytes_per_cycle", "read_cycles"))
+    if gpu.has(rate):
+        bytes_per_cycle = gpu.number(rate)
+    ticks = max(1, to_ticks(sector_bytes / bytes_per_cycle))
+    return BulkWriteTiming(ticks, _whole_cycles(gpu, read) if gpu.has(read) else 0)
 
 
 def _interval_ticks(gpu: Gpu, key: str) -> int:
@@ -542,7 +626,15 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
     read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
+    own_port = gpu.has("copy_engine.port_bytes_per_cycle")
+    bulk_bytes_per_cycle = gpu.number(
+        "copy_engine.port_bytes_per_cycle" if own_port else "l2.sm_port_bytes_per_cycle"
+    )
     slices = _slices(gpu, line_bytes)
+    stores = "l2.sm_store_port_bytes_per_cycle"
+    store_sector = sector_ticks(gpu.number(stores if gpu.has(stores) else "l2.sm_port_bytes_per_cycle"))
+    partial_line = to_ticks(_optional(gpu, "l2.store_partial_line_cycles"))
+    store_factor = _optional(gpu, "l2.store_sector_factor", 1.0)
 
     return Machine(
         name=gpu.name,
@@ -563,6 +655,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
+        block_turnover_cycles=round(_optional(gpu, "sm.block_turnover_cycles")),
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
         block_refill_ticks=_refill_ticks(gpu, "block"),
@@ -585,7 +678,12 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             for name in (kind, f"group_{kind}")
             if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
-        least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
+        least_tensor_shape=(
+            gpu.integer("tensor.least_rows"),
+            gpu.integer("tensor.least_depth_bytes"),
+            gpu.integer("tensor.least_fp64_rows") if gpu.has("tensor.least_fp64_rows") else 1,
+        ),
+        least_tensor_ticks=to_ticks(_optional(gpu, "tensor.least_interval_cycles")),
         network_sector_ticks=(
             sector_ticks(gpu.number("gpu.network_bytes_per_cycle"))
             if gpu.has("gpu.network_bytes_per_cycle")
@@ -595,19 +693,26 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         network_cycles=(
             _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1
         ),
+        cluster_barrier_cycles=_whole_cycles(
+            gpu,
+            key if gpu.has(key := "gpu.cluster_barrier_latency_cycles") else "gpu.network_latency_cycles",
+        )
+        if gpu.has("gpu.network_latency_cycles")
+        else 1,
         bulk_extra_cycles=(
-            _whole_cycles(gpu, "copy_engine.extra_cycles") if gpu.has("copy_engine.extra_cycles") else 0
+            math.floor(gpu.number("copy_engine.extra_cycles") + 0.5)
+            if gpu.has("copy_engine.extra_cycles")
+            else 0
         ),
         bulk_line_ticks=(
             to_ticks(gpu.number("copy_engine.line_interval_cycles"))
             if gpu.has("copy_engine.line_interval_cycles")
             else 0
         ),
-        bulk_sector_ticks=sector_ticks(
-            gpu.number(
-                key if gpu.has(key := "copy_engine.port_bytes_per_cycle") else "l2.sm_port_bytes_per_cycle"
-            )
-        ),
+        bulk_sector_ticks=sector_ticks(bulk_bytes_per_cycle),
+        bulk_writes={
+            kind: _bulk_write(gpu, kind, sector_bytes, bulk_bytes_per_cycle) for kind in ("store", "reduce")
+        },
         group_tail_cycles=(
             _of_group(gpu, "register_tail_cycles", 0),
             _of_group(gpu, "shared_tail_cycles", 0),
@@ -682,7 +787,15 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1=_cache(gpu, "l1.", line_bytes),
         l1_line_ticks=_interval_ticks(gpu, "l1.interval_cycles_per_line"),
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
+        l1_register_bytes=round(_optional(gpu, "l1.register_bytes_per_cycle")),
+        l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
+        stores=StoreTiming(
+            sector_ticks=store_sector,
+            partial_line_ticks=partial_line,
+            l2_sector_ticks=round(l2_sector_ticks * store_factor),
+            l2_partial_line_ticks=round(l2_sector_ticks * store_factor * partial_line / store_sector),
+        ),
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
         # With slices, these know what an atomic takes.
@@ -698,6 +811,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             word_ticks=to_ticks(gpu.number("l2.atomic_interval_cycles")),
             float_word_ticks=to_ticks(gpu.number("l2.atomic_float_interval_cycles")),
             in_flight=gpu.integer("l1.atomics_in_flight"),
+        ),
+        fence_cycles=_whole_cycles(gpu, "gpu.fence_cycles") if gpu.has("gpu.fence_cycles") else 0,
+        error_barrier_cycles=(
+            _whole_cycles(gpu, "gpu.error_barrier_cycles") if gpu.has("gpu.error_barrier_cycles") else 0
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),

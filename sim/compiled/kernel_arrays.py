@@ -118,6 +118,9 @@ class Code:
                 hidden_wavefronts=operation.hidden_wavefronts,
                 read_offset=operation.read_offset_cycles,
                 address_ticks=operation.request.address,
+                address_pass_ticks=operation.request.address_pass,
+                lane_bytes=operation.request.bytes,
+                past_l1=operation.past_l1,
                 stage_ticks=operation.request.stage,
                 later_ticks=operation.request.later,
                 lane_ticks=operation.request.lane,
@@ -150,11 +153,16 @@ class Code:
             self.uses_memory = True
             self.bulk_sectors = max(self.bulk_sectors, operation.bulk_sectors)
             does = {"load": layout.LOAD, "store": layout.STORE, "reduce": layout.REDUCE}[operation.bulk_copy]
+            writes = machine.bulk_writes.get(operation.bulk_copy)
             values.update(
+                stage_ticks=writes.sector_ticks if writes else machine.bulk_sector_ticks,
+                tail=writes.read_cycles if writes else 0,
                 store=layout.BULK + does,
                 extra=machine.bulk_extra_cycles,
                 word_ticks=operation.request.word,
             )
+        if operation.fence_cycles:
+            values["extra"] = operation.fence_cycles
         if operation.control is not None:
             self._control_code(operation, values)
         else:
@@ -248,6 +256,8 @@ def _effect_of(operation: Operation) -> int:
         return layout.JOINS_PRODUCTS
     if operation.bulk_copy is not None:
         return layout.COPIES_IN_BULK
+    if operation.fence_cycles:
+        return layout.FENCES
     return layout.FOLLOWS_COPIES if operation.follows_copies else layout.NO_EFFECT
 
 
@@ -472,6 +482,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "schedulers": machine.schedulers,
         "policy": _policy_code(machine.policy),
         "launch_cycles": machine.block_launch_cycles,
+        "turnover_cycles": machine.block_turnover_cycles,
         "block_dispatch_ticks": machine.block_dispatch_ticks,
         "warp_dispatch_ticks": machine.warp_dispatch_ticks,
         "block_refill_ticks": machine.block_refill_ticks,
@@ -513,6 +524,10 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "line_sectors_shift": _shift(machine.sectors_per_line),
         "l1_tail": machine.l1_hit_tail_cycles,
         "port_ticks": machine.port_sector_ticks,
+        "store_ticks": machine.stores.sector_ticks,
+        "partial_line_ticks": machine.stores.partial_line_ticks,
+        "l2_store_ticks": machine.stores.l2_sector_ticks,
+        "l2_partial_ticks": machine.stores.l2_partial_line_ticks,
         "l2_ticks": machine.l2_sector_ticks,
         "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
         "atomics_in_flight": machine.global_atomics.in_flight,
@@ -525,11 +540,10 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
-        else machine.l2_return_cycles + 1,
+        else machine.l2_return_cycles + 1 + min(0, machine.bulk_extra_cycles * (code.bulk_sectors > 0)),
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
-        "bulk_sector_ticks": machine.bulk_sector_ticks,
         "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,
@@ -557,6 +571,10 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
         "slice_atomic_occupied": slices.occupied(atomic),
         "slice_line_ticks": first,
         "slice_line_occupied": slices.occupied(first),
+        "slice_waits": int(slices.waits_for_lanes),
+        "slice_spread": slices.spread_ticks,
+        "slice_sms": slices.sms,
+        "slice_all_sms": slices.all_sms,
     }
 
 

@@ -40,7 +40,7 @@ READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 # a product in its warp's group of products, or the last one there, or a bulk copy, or an arrival behind
 # copies; or, from the last number on, its warp waits until so many groups of products are left.
 NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK = range(6)
-FOLLOWS_COPIES, AWAITS_PRODUCTS = 6, 7
+FOLLOWS_COPIES, FENCES, AWAITS_PRODUCTS = 6, 7, 8
 
 # An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
 PER_SM, IN_PARTS = 1, 2
@@ -115,7 +115,7 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
-    " block_refill_ticks warp_refill_ticks"
+    " block_refill_ticks warp_refill_ticks turnover_cycles"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
@@ -127,9 +127,11 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
+    " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
+    " slice_sms slice_all_sms"
     " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"
     " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
-    " spare_accesses bulk_line_ticks bulk_sector_ticks bank_row_bytes cluster_blocks group_sms"
+    " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms"
     " network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
@@ -152,21 +154,25 @@ OP = _narrow(
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
+    ("address_pass_ticks lane_bytes past_l1", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
 
 ``watched`` and ``read_watched`` say that a later instruction needs the result, or that the operands have
-been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at`` is the address
+been read; ``extra`` is what a wide load or a copy takes longer on its way back, or what a fence takes at
+least; of a bulk copy ``stage_ticks`` is what a sector takes of the port, and ``tail`` how long after that its
+bytes have been read (0: nobody asks); ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
 the line of code that it is in; ``joins`` and ``groups_left`` are what it does to its warp's groups of copies;
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
-Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
-``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
-``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
-keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
+Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage
+``stage_ticks`` a pass; its result comes ``later_ticks`` later for each pass beyond ``hidden_wavefronts``. A
+lane of a store writes ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
+takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A
+product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
 by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it, and
 for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler
 while that works."""
@@ -188,8 +194,9 @@ THREAD = _separate("sm clock next_sm end_sm")
 """``sm`` is the SM that the thread runs, plus 1, or 0; it has run that as far as ``clock``. Those from
 ``next_sm`` up to ``end_sm`` have their turn in this window still before them."""
 
-ASSIGNED = _record("block begin")
-"""A block that an SM gets when it goes on, and when its dispatch begins, in ticks."""
+ASSIGNED = _record("block begin left")
+"""A block that an SM gets when it goes on, and when its dispatch begins, in ticks. ``left`` is of the SM's
+room of that number: when its last block exited, or 0."""
 
 SLICE = _record("free busy")
 """A slice of L2: when it is free, and what it has had to do so far, in ticks."""
@@ -274,8 +281,9 @@ instructions have been executed already."""
 RESULT = _record("until pending")
 """When a result is there, or operands are read; how often that will be at a time not known yet."""
 
-BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
-"""``waiting`` has a bit for each of its barriers that some warp has come to."""
+BLOCK = _record("sm launch retire executing unfinished waiting last_exit room left")
+"""``waiting`` has a bit for each of its barriers that some warp has come to; ``left`` is when its last warp
+so far exited."""
 BLOCK_BARRIER = _record("arrived expected served")
 """Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
 taken the last of them."""

@@ -112,7 +112,10 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         access.row = job.row
         answer_at(st, job.access).sequence = sm.jobs
         bring_places_near(st, i, job.access)
-        job.passes = max(access.lines, job.passes) if op.passes == TOLD else access.lines
+        if op.passes == TOLD or access.lines != 0:
+            job.passes = max(access.lines, job.passes)
+        else:
+            job.passes = 0
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
     elif op.unit == SHARED:
@@ -263,7 +266,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
     op = op_at(st, job.op)
     unit = op.unit
-    ticks = scheduler.address_carry + op.address_ticks
+    ticks = scheduler.address_carry + max(op.address_ticks, job.passes * op.address_pass_ticks)
     scheduler.free_at = now + (ticks >> TICK_BITS)
     scheduler.address_carry = ticks & FRACTION
     ticks = sm.stage_carry + job.passes * op.stage_ticks

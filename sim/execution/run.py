@@ -189,6 +189,8 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     """
     if (options.engine or DEFAULT_ENGINE) == "compiled":
         ready("engine", "machine_code")
+    if launch.uses_tensor_cores:
+        gpu = gpu.at_tensor_clock()
     sms, all_sms = options.sms, gpu.integer("gpu.sms")
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:

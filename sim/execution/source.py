@@ -29,10 +29,17 @@ from smlab.sim.instruction_source import (
     SharedExecution,
     UnsampledFetches,
 )
-from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.decode.control import empties_l1, is_fence, is_shared_fence, is_system_fence
+from smlab.sim.isa.decode.control import (
+    asks_l2,
+    awaits_errors,
+    empties_l1,
+    is_fence,
+    is_shared_fence,
+    is_system_fence,
+)
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
@@ -181,6 +188,14 @@ _SCOREBOARD: Final = re.compile(r"SB(\d)")
 _SCOREBOARDS: Final = re.compile(r"\{([\d,]+)\}")
 
 
+def _closing_scoreboard(control: ControlCode, machine: Machine) -> int | None:
+    """The scoreboard that what closes a group of copies names: LDGDEPBAR as one that is written, UTMACMDFLUSH
+    as one that is read, which a wait is for where it is measured how long that takes."""
+    if control.write_barrier is None and machine.bulk_writes["store"].read_cycles:
+        return control.read_barrier
+    return control.write_barrier
+
+
 def _waits(micro: MicroOperation, control: ControlCode, copies: int | None) -> tuple[ControlCode, int]:
     """What an instruction waits for: its control code, and how many groups of copies may be on their way when
     it goes on (-1: any). ``copies`` is the scoreboard that LDGDEPBAR names, which DEPBAR asks for; where it
@@ -210,11 +225,13 @@ def _products_left(micro: MicroOperation) -> int:
     return min(int(instruction.operands[1].text, 0), PRODUCT_GROUPS - 2)
 
 
-def passes_told(cls: InstructionClass) -> int:
-    """The passes of every execution of an instruction, or that its source tells them."""
+def passes_told(micro: MicroOperation, machine: Machine) -> int:
+    """The passes of every execution of an instruction, or that its source tells them; of an access to global
+    memory the fewest."""
+    cls = CLASSES[micro.cls]
     if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy"):
         return TOLD
-    return int(cls.operation != "constant")
+    return machine.least_passes(cls, micro.bits) if cls.operation != "constant" else 0
 
 
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
@@ -327,6 +344,8 @@ def _sources(instruction: SassInstruction) -> Iterator[tuple[int, Operand]]:
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
     beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
+    if awaits_errors(micro.instruction):
+        beyond = machine.error_barrier_cycles
     return max(1, control.stall_cycles) + beyond
 
 
@@ -346,11 +365,16 @@ def lower_machine_code(
         cannot hold.
     """
     launch.sm_hz, launch.network_cycles = machine.sm_hz, machine.network_cycles
+    launch.cluster_barrier_cycles = machine.cluster_barrier_cycles
     _check_cluster(launch, machine, sms)
     code = launch.code
     operations = []
     copies = next(
-        (c.write_barrier for m in code if m.instruction.opcode in CLOSING and (c := m.instruction.control)),
+        (
+            _closing_scoreboard(c, machine)
+            for m in code
+            if m.instruction.opcode in CLOSING and (c := m.instruction.control)
+        ),
         None,
     )
     fenced_units = {
@@ -389,7 +413,7 @@ def lower_machine_code(
                 after=(),
                 lanes=32,
                 returns=control.write_barrier is not None or micro.code == d.COPY,
-                passes=passes_told(cls),
+                passes=passes_told(micro, machine),
                 work=base + each,
                 control=control,
                 base_work=base,
@@ -408,6 +432,7 @@ def lower_machine_code(
                 products_left=_products_left(micro),
                 crowded_cycles=_crowded_cycles(code, number, machine),
                 is_fence=is_fence(micro.instruction),
+                fence_cycles=machine.fence_cycles * is_fence(micro.instruction),
                 is_shared_fence=is_shared_fence(micro.instruction),
                 fenced=cls.unit in fenced_units
                 and cls.operation in ("store", "reduce")
@@ -416,6 +441,7 @@ def lower_machine_code(
                 bulk_copy=_bulk_copy(micro),
                 follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
+                past_l1=asks_l2(micro.instruction),
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

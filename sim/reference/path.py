@@ -132,7 +132,8 @@ class MemoryPath:
         job.taken = now
         unit = job.operation.cls.unit
         self.last = own.index
-        own.free_at = now + own.whole_cycles.take(job.operation.request.address)
+        request = job.operation.request
+        own.free_at = now + own.whole_cycles.take(max(request.address, job.passes * request.address_pass))
         wavefronts = self.stage.take(job.passes * job.operation.request.stage)
         self.stage_cycles += wavefronts
         if unit is not Unit.EXCHANGE:

@@ -72,6 +72,7 @@ class StreamingMultiprocessor:
         self.instruction_stalls = shared.instruction_stalls
         self.front_end = FrontEnd(machine, len(shared.instruction_stalls))
         self.rooms: set[int] = set()
+        self.left: dict[int, int] = {}  # when the last block of each room exited
         self.resident_blocks = 0
         self.launched_warps = 0
         self.jobs = 0
@@ -94,13 +95,18 @@ class StreamingMultiprocessor:
         kernel, now = self.lowered.kernel, self.clock.now
         block = Block(index, now)
         self.resident_blocks += 1
+        block.room = min(set(range(self.max_blocks)) - self.rooms)
+        self.rooms.add(block.room)
+        ready = begin + self.machine.block_launch_cycles
+        if block.room in self.left:
+            ready = max(ready, self.left[block.room] + self.machine.block_turnover_cycles)
         for place in range(kernel.warps_per_block):
             role = kernel.role(index, place)
             if role == NO_WARP:
                 continue
             slot = self.free_slots.pop(0)
             warp = self._new_warp(block, place, role, slot)
-            warp.ready = begin + self.machine.block_launch_cycles
+            warp.ready = ready
             self.launched_warps += 1
             block.warps.append(warp)
             scheduler = self.scheduler_of(warp)
@@ -119,9 +125,6 @@ class StreamingMultiprocessor:
                 return Warp(block, at)
             first = sum(p.slots for p in self.lowered.programs[:role])
             return CountedWarp(block, at, first, stalls)
-        if block.room < 0:
-            block.room = min(set(range(self.max_blocks)) - self.rooms)
-            self.rooms.add(block.room)
         rooms = min(self.max_blocks, -(-self.lowered.kernel.blocks // self.lowered.kernel.sms))
         self.source.start(self.index, slot, block.index, place, self.index * rooms + block.room)
         kind = RecordedWarp if program.recorded else MachineCodeWarp
@@ -133,6 +136,7 @@ class StreamingMultiprocessor:
     def retire(self, block: Block) -> None:
         """Give the block's room back."""
         self.rooms.discard(block.room)
+        self.left[block.room] = block.left
         self.resident_blocks -= 1
         self.free_slots = sorted([*self.free_slots, *(w.slot for w in block.warps)])
 
@@ -228,7 +232,9 @@ class StreamingMultiprocessor:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
         if scheduler.products_end > now:
             scheduler.held = now + operation.crowded_cycles
-        warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
+        fence_end = warp.result_at[STALL_SLOT] + operation.fence_cycles if operation.fence_cycles else 0
+        stalled = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
+        warp.result_at[STALL_SLOT] = max(stalled, fence_end)
         if state == GOES_ON and self.source.pc(self.index, warp.slot) != operation.slot + 1:
             warp.result_at[STALL_SLOT] += self.machine.taken_branch_cycles
         warp.groups += operation.closes_group
@@ -262,14 +268,17 @@ class StreamingMultiprocessor:
         for scheduler in self.schedulers:
             scheduler.banks_awaited += blocks * -(-size // (self.machine.banks * self.machine.bank_bytes))
         target = GROUP_SLOT + warp.groups % COPY_GROUPS if operation.joins_group else -1
+        writes = self.machine.bulk_writes.get(operation.bulk_copy or "")
+        read_cycles = writes.read_cycles if writes else 0
+        awaited = -1 if read_cycles else target
         for copy in request.copies if not parts else ():
-            copy.done = now + self.machine.bulk_extra_cycles
+            copy.done = now + max(1, self.machine.bulk_extra_cycles)
         returns: list[int] = []
 
         def back() -> None:
             warp.in_flight -= 1
-            if target >= 0:
-                warp.pending[target] -= 1
+            if awaited >= 0:
+                warp.pending[awaited] -= 1
             self.wake(self.scheduler_of(warp), self.clock.now)
             if warp.left and not warp.in_flight:
                 self._finish(warp)
@@ -282,9 +291,11 @@ class StreamingMultiprocessor:
 
         for part in parts:
             warp.in_flight += 1
-            if target >= 0:
-                warp.pending[target] += 1
-            self.path.l1.ask_in_bulk(part, operation, self.jobs, known)
+            if awaited >= 0:
+                warp.pending[awaited] += 1
+            taken = self.path.l1.ask_in_bulk(part, operation, self.jobs, known)
+            if target >= 0 and awaited < 0:
+                warp.result_at[target] = max(warp.result_at[target], taken + read_cycles)
             self.jobs += 1
 
     def _fetch(self, warp: MachineCodeWarp, place: int) -> None:
@@ -313,7 +324,8 @@ class StreamingMultiprocessor:
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
             lines = len({a // self.machine.line_bytes for a in job.addresses})
-            job.passes = max(lines, job.passes) if operation.passes == TOLD else lines
+            told = operation.passes == TOLD
+            job.passes = max(lines, job.passes) if lines or told else 0
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")
@@ -355,6 +367,7 @@ class StreamingMultiprocessor:
     def _exit(self, warp: Warp) -> None:
         """The warp has issued its last instruction."""
         warp.left = True
+        warp.block.left = self.clock.now
         warp.block.executing -= 1
         for number in list(warp.block.barriers):
             self._open_barrier_if_complete(warp.block, number)

@@ -21,7 +21,7 @@ from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
 from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
-from smlab.models.advisor.track_record import by_other_hands
+from smlab.models.advisor.track_record import on_a_card
 from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.validation.report.page import CONTENT_POLICY
 
@@ -212,7 +212,7 @@ def test_the_first_advice_on_the_example_is_its_grid(capsys: pytest.CaptureFixtu
 def test_the_answer_says_how_its_numbers_came(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["advise", "--example"]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"\(by another hand [\d.]+ to [\d.]+; results the same bit for bit\)", said)
+    assert re.search(r"\(by another hand on a card [\d.]+ to [\d.]+; results the same bit for bit\)", said)
     assert "80 blocks of 256: 4.17x" in said
     assert re.search(r"1[0-9] launch shapes( and \d+ versions of the source)? tried in", said)
     assert run(["advise", "--example", "--try-seconds", "0", "--details"]) == 0
@@ -232,16 +232,16 @@ def test_the_first_line_names_what_gains_more_together() -> None:
     kernel = KernelAdvice(samples, load_gpu("v100"), None, None, (), trials=trials)
     what = "launch 8 blocks of 256 in place of those of the launch"
     (first, *_) = ranked(kernel)
-    low, high = by_other_hands().interval(2.0)
+    low, high = on_a_card().interval(2.0)
     assert (first.low, first.high) == (low, high)
     assert low < 2 < high
-    how = f"by another hand {low:.2f} to {high:.2f}; results the same bit for bit"
+    how = f"by another hand on a card {low:.2f} to {high:.2f}; results the same bit for bit"
     assert answer_text(kernel, ranked(kernel)) == f"most promising: grid, 2.00x ({how}): {what}"
     both = version("grid=80 + -use_fast_math", COMBINED, 2.8)
     more = dataclasses.replace(kernel, trials=Trials((*trials.versions, both)))
-    low, high = by_other_hands().interval(2.8)
+    low, high = on_a_card().interval(2.8)
     assert answer_text(more, ranked(more)) == (
-        f"most promising: several changes together, 2.80x (by another hand {low:.2f} to {high:.2f};"
+        f"most promising: several changes together, 2.80x (by another hand on a card {low:.2f} to {high:.2f};"
         " results the same bit for bit): grid=80 + -use_fast_math; alone grid, 2.00x"
     )
     rounded = dataclasses.replace(both, note="results differ by up to 2e-07 of the largest")

@@ -102,7 +102,8 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
         s = next(s for s in order if s in moments and moments[s] <= now)
         job = waiting[s].popleft()
         yield job, now
-        left[s] = now + carries[s].take(machine.request_ticks(classes[jobs.op[job]]).address)
+        request = machine.request_ticks(classes[jobs.op[job]])
+        left[s] = now + carries[s].take(max(request.address, int(jobs.passes[job]) * request.address_pass))
         wavefronts = stage.take(ticks[job])
         if constant[jobs.op[job]]:
             constant_free = now + machine.constant_interval_cycles
@@ -441,7 +442,7 @@ def slices_of_l2(run: Run) -> Sides:
     sectors = memory.l2_sector_hits + memory.l2_sector_misses
     asked = jobs.chosen(jobs.unit == int(Unit.GLOBAL))
     atomic = np.array([cls.operation in ("reduce", "atomic") for cls in CLASSES.values()])[asked.op]
-    if run.machine.l2_merges_reads or (atomic.any() and not atomic.all()):
+    if run.machine.l2_merges_reads or (atomic.any() and (not atomic.all() or slices.waits_for_lanes)):
         return
     each = slices.atomic_sector_ticks if atomic.any() else slices.sector_ticks
     lines = int(asked.passes[atomic].sum()) * slices.atomic_line_ticks

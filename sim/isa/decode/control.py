@@ -82,6 +82,21 @@ def is_system_fence(instruction: SassInstruction) -> bool:
     return is_fence(instruction) and "SYS" in instruction.modifiers
 
 
+def awaits_errors(instruction: SassInstruction) -> bool:
+    """Whether it waits for what accesses before a fence may have done wrong."""
+    return instruction.opcode == "ERRBAR"
+
+
+def asks_l2(instruction: SassInstruction) -> bool:
+    """Whether a load or a copy goes to L2 whatever L1 has: a copy past L1, or a strong load of a scope beyond
+    the SM (``ld.volatile``, ``ld.relaxed.gpu``, ``ld.global.cg``). PTX caches those from L2 on, as L1 is not
+    coherent."""
+    words = instruction.modifiers
+    if instruction.opcode == "LDGSTS":
+        return "BYPASS" in words
+    return instruction.opcode in ("LDG", "LD") and "STRONG" in words and ("GPU" in words or "SYS" in words)
+
+
 def empties_l1(instruction: SassInstruction) -> bool:
     """Whether L1 forgets what it holds, as behind a fence."""
     return instruction.opcode == "CCTL" and "IVALL" in instruction.modifiers

@@ -311,8 +311,10 @@ def _viaddmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     fields |= o.predicate_in()
     if "S16x2" in m or "U16x2" in m:
         return BY_NAME["iaddmnmx.16x2"], {**fields, **_of_shorts(m)}
-    only(m, "U32")
-    return BY_NAME["iaddmnmx.u" if "U32" in m else "iaddmnmx.s"], fields
+    only(m, "U32", "RELU")
+    if "U32" in m and "RELU" in m:
+        raise Unknown("numbers without a sign held against 0")
+    return BY_NAME["iaddmnmx.u" if "U32" in m else "iaddmnmx.s"], {**fields, "above_zero": int("RELU" in m)}
 
 
 @opcode("PRMT", "UPRMT", cls="int32")

@@ -309,7 +309,12 @@ def _least_or_greatest(read: Callable[[int], int]) -> Meaning:
 
 def _least_or_greatest_of_sum(read: Callable[[int], int]) -> Meaning:
     choose = _least_or_greatest(read)
-    return lambda a, b, c, predicate_a: choose((a + b) & M32, c, predicate_a)
+
+    def meaning(a: int, b: int, c: int, predicate_a: bool, above_zero: int) -> tuple[int, bool, bool]:
+        found = choose((a + b) & M32, c, predicate_a)[0]
+        return 0 if above_zero and signed(found) < 0 else found, False, False
+
+    return meaning
 
 
 def _unsigned(value: int) -> int:

@@ -332,8 +332,14 @@ def _extreme(signed: bool) -> Builder:
     return build
 
 
+def _above_zero(v: Lanes, value: Any) -> Any:
+    """The number, or 0 for one below, where the instruction asks for that."""
+    above = v.builder.select(v.builder.icmp_signed("<", value, v.all(0)), v.all(0), value)
+    return v.either(v.flag("above_zero"), above, value)
+
+
 def _extreme_of_sum(signed: bool) -> Builder:
-    return lambda v, a, b, c: _extreme(signed)(v, v.builder.add(a, b), c)
+    return lambda v, a, b, c: _above_zero(v, _extreme(signed)(v, v.builder.add(a, b), c))
 
 
 BUILDERS["iaddmnmx.s"], BUILDERS["iaddmnmx.u"] = _extreme_of_sum(True), _extreme_of_sum(False)
@@ -343,10 +349,8 @@ BUILDERS["imnmx.s64"], BUILDERS["imnmx.u64"] = _extreme(True), _extreme(False)
 
 def _extreme_of_three(signed: bool) -> Builder:
     def build(v: Lanes, a: Any, b: Any, c: Any) -> Any:
-        extreme, B = _extreme(signed), v.builder
-        found = extreme(v, extreme(v, a, b), c)
-        above = B.select(B.icmp_signed("<", found, v.all(0)), v.all(0), found)
-        return v.either(v.flag("above_zero"), above, found)
+        extreme = _extreme(signed)
+        return _above_zero(v, extreme(v, extreme(v, a, b), c))
 
     return build
 
@@ -366,12 +370,8 @@ def _packed(v: Lanes, low: Any, high: Any) -> Any:
 
 @builds("imnmx.16x2")
 def _extreme_shorts(v: Lanes, a: Any, b: Any) -> Any:
-    B, found = v.builder, []
-    for half in range(2):
-        value = _extreme(True)(v, _short_of(v, a, half), _short_of(v, b, half))
-        above = B.select(B.icmp_signed("<", value, v.all(0)), v.all(0), value)
-        found.append(v.either(v.flag("above_zero"), above, value))
-    return _packed(v, *found)
+    shorts = ([_short_of(v, word, half) for word in (a, b)] for half in range(2))
+    return _packed(v, *(_above_zero(v, _extreme(True)(v, *both)) for both in shorts))
 
 
 @builds("iadd.16x2")

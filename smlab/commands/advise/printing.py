@@ -271,8 +271,8 @@ def gain_text(one: RankedAdvice) -> str:
 
 
 def how_text(one: RankedAdvice) -> str:
-    """How the number of a simulated change came, in words, and what another hand's change gains."""
-    return f"by another hand {one.low:.2f} to {one.high:.2f}; {results_text(one.tried[0])}"
+    """How the number of a simulated change came, in words, and what another hand's change gains on a card."""
+    return f"by another hand on a card {one.low:.2f} to {one.high:.2f}; {results_text(one.tried[0])}"
 
 
 def results_text(version: SimulatedVersion) -> str:

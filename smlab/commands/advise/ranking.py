@@ -10,7 +10,7 @@ from smlab.commands.advise.kernel_advice import COMBINED, SHAPE_KINDS, KernelAdv
 from smlab.commands.advise.rewrites.every import ADVISED_BY
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
-from smlab.models.advisor.track_record import by_other_hands, record_of
+from smlab.models.advisor.track_record import on_a_card, record_of
 
 How = Literal["tried", "probed", "replayed", "bound", "ranked"]
 SIMULATED: Final = ("tried", "probed")
@@ -67,7 +67,8 @@ GROUPS: Final[tuple[tuple[dict[str, str], tuple[str, ...]], ...]] = (
 class RankedAdvice:
     """One line of advice with ``how`` its number came; ``advice`` where it comes of an optimizer, ``tried``
     the simulated versions behind it, the best first. A number that was simulated is exact for the change as
-    smlab makes it; between ``low`` and ``high`` lies what another hand's change gains in nine of ten."""
+    smlab makes it; between ``low`` and ``high`` lies what another hand's change gains on a card in nine of
+    ten."""
 
     name: str
     speedup: float
@@ -154,7 +155,7 @@ def _of_trials(kernel: KernelAdvice) -> list[RankedAdvice]:
         if gaining:
             versions = sorted(gaining, key=lambda v: (v.stands_in != "", -v.speedup))
             best = versions[0].speedup
-            low, high = by_other_hands().interval(best)
+            low, high = on_a_card().interval(best)
             name = names.get(next((v.kind for v in versions if v.kind in names), ""), names[""])
             how: How = "probed" if versions[0].stands_in else "tried"
             told.append(RankedAdvice(name, best, low, high, how, None, tuple(versions)))

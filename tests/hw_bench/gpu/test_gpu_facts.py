@@ -382,7 +382,6 @@ def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
         "v100": line,
         "p4": {"atomic.add.base_interval_cycles"},
         "a100-40": line | {"atomic.popc_inc.base_interval_cycles"},
-        "h200": {"shared.phase_check_latency_cycles"},
         "b300": every,
     }
     assert calibrated == expected.get(gpu.name, set())

@@ -90,6 +90,16 @@ def shorts(gpu: str, engine: str) -> None:
     assert np.array_equal(out, np.stack(columns, axis=1))
 
 
+def sums(gpu: str, engine: str) -> None:
+    given = np.random.default_rng(8).integers(-1000, 1000, (3, 64)).astype(np.int32)
+    out = np.zeros((64, 2), np.int32)
+    launched(gpu, engine, "sums", 64, *given, out)
+    a, b, c = given
+    found = [np.maximum(a + b, c), np.minimum(a + b, c)]
+    assert all((x < 0).any() and (x > 0).any() for x in found)
+    assert np.array_equal(out, np.stack([np.maximum(x, 0) for x in found], axis=1))
+
+
 def doubles(gpu: str, engine: str) -> None:
     given = np.random.default_rng(7).integers(1, 1000, 64) / 8
     out, least = np.zeros(67), np.zeros(1, np.uint64)
@@ -102,7 +112,7 @@ def doubles(gpu: str, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["compiled", "simpy"])
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-@pytest.mark.parametrize("kernel", [partial, octets, pairs, shorts, doubles])
+@pytest.mark.parametrize("kernel", [partial, octets, pairs, shorts, sums, doubles])
 def test_results(kernel: Any, gpu: str, engine: str) -> None:
     kernel(gpu, engine)
 

@@ -282,6 +282,7 @@ def test_atomics_of_blocks_outside_of_a_sample_come_to_the_same_words(
     bound = 4096 * 32 * 8 * gpu.number("l2.atomic_interval_cycles")
     assert whole.cycles >= bound
     assert part.cycles == pytest.approx(whole.cycles, rel=0.1)
+    assert run(1, adds, "simpy").cycles == part.cycles
     # Without the crowd, a sample has only the lanes of its own blocks at the word.
     monkeypatch.setattr(functional_warming._Askers, "crowds", lambda self, others: np.zeros(0, np.int64))
     assert bound > 2 * run(1, adds).cycles

@@ -265,14 +265,13 @@ def test_no_interval_is_narrower_than_that_of_kernels_by_others() -> None:
     of = numbers(rows)
     assert f"{of['changes']} such numbers were {of['mape']:.0f} % off" in as_made_by_others()
     assert f"the best constant was {of['constant']['mape']:.0f} %" in as_made_by_others()
-    assert f"between {low:.2f} and {high:.2f} times as much" in as_made_by_others()
 
 
 def test_intervals_hold_where_their_kind_of_change_is_left_out() -> None:
     found = stored_results()["pairs"]
     told = [(answer, name) for name in PAIRS for answer in answers_of(found[name])]
     every = [answer for answer, _ in told]
-    again = intervals(every, [name for _, name in told])
+    again = intervals([answer.row for answer in every], [name for _, name in told])
     assert rounded(again) == found["intervals"]
     held = sum(a.row.low <= a.row.true <= a.row.high for a in every if a.row.how in SIMULATED)
     assert held == again["held"]

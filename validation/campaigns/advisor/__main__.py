@@ -24,6 +24,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.validation.campaigns.advisor import (
     blame,
+    measured,
     pair_inputs,
     pairs,
     producer_gains,
@@ -59,7 +60,7 @@ K = TypeVar("K", bound=Named)
 R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
 _MODULES: Final = (
-    *(blame, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth, tried_changes),
+    *(blame, measured, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth, tried_changes),
 )
 JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
 """All code that results depend on."""
@@ -186,7 +187,7 @@ def _pairs(study: KeptStudy) -> dict[str, Any]:
     those that judged it; the intervals come from all of them, kinds of changes left out in turn."""
     asked = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
     every = [(one, name) for name, of in asked.items() for one in of]
-    intervals = pairs.intervals([one for one, _ in every], [name for _, name in every])
+    intervals = pairs.intervals([one.row for one, _ in every], [name for _, name in every])
     answers = {name: pairs.with_intervals(of, intervals) for name, of in asked.items()}
     developed = [one for name, of in answers.items() if name in pairs.DEVELOPED for one in of]
     new = [one for name, of in answers.items() if name not in pairs.DEVELOPED for one in of]
@@ -201,7 +202,7 @@ def _tried(study: KeptStudy) -> dict[str, Any]:
     """The command's advice on a draw of our kernels; intervals with kinds of changes left out in turn."""
     rows = study.each("tried", tried_changes.drawn(), tried_changes.judge_one)
     answers = [one for of in rows for one in of]
-    intervals = pairs.intervals(answers)
+    intervals = pairs.intervals([one.row for one in answers])
     return pairs.judged(pairs.with_intervals(answers, intervals)) | {"intervals": intervals}
 
 
@@ -227,7 +228,8 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     answers = [answer for name in new for answer in pairs.answers_of(found["pairs"][name])]
     by_others = [answer.row for answer in answers]
     ends = found["pairs"]["intervals"] if new else {"low": 1.0, "high": 1.0}
-    return speedups.track_record(rows, by_others, (ends["low"], ends["high"])) if rows else []
+    ends_of = ends["low"], ends["high"]
+    return [*speedups.track_record(rows, by_others, ends_of), measured.record(ends_of)] if rows else []
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -252,16 +252,16 @@ def command(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def intervals(answers: list[PairAnswer], rounds: list[str] | None = None) -> dict[str, Any]:
-    """Between which factors of a simulated number, ``low`` and ``high``, the gain of the author's change lies
-    in nine cases of ten, each kind of change having the same say. The two ends have a factor each, as authors
-    do more than the change that was simulated more often than less; each holds 95 %, with the correction of
-    split conformal prediction for the number of cases. How often that holds for the changes of a kind when
-    the factors are those of all other kinds, and for those of a round when they are those of all others
-    (`smlab.validation.method.widths`); ``rounds`` are those of the answers.
+def intervals(rows: Sequence[ChangeRow], rounds: Sequence[str] | None = None) -> dict[str, Any]:
+    """Between which factors of a simulated number, ``low`` and ``high``, the true gain of the author's change
+    lies in nine cases of ten, each kind of change having the same say. The two ends have a factor each, as
+    authors do more than the change that was simulated more often than less. Each holds 95 %, with the
+    correction of split conformal prediction for the number of cases. How often that holds for the changes of
+    a kind when the factors are those of all other kinds, and for those of a round when they are those of all
+    others (`smlab.validation.method.widths`); ``rounds`` are those of the rows.
     """
-    of = [(answer.row, r) for answer, r in zip(answers, rounds or [""] * len(answers), strict=True)]
-    of = [(row, r) for row, r in of if row.how in SIMULATED]
+    every = zip(rows, rounds or [""] * len(rows), strict=True)
+    of = [(row, r) for row, r in every if row.how in SIMULATED]
     error = np.array([math.log(row.true / row.estimated) for row, _ in of])
     same, kinds = np.ones(len(of)), [row.change for row, _ in of]
     level = min(1.0, ENDS * (1 + 1 / len(of)))
@@ -278,8 +278,8 @@ def intervals(answers: list[PairAnswer], rounds: list[str] | None = None) -> dic
         }
 
     by_kind, factors = held(kinds)
-    every = [r for _, r in of]
-    by_round = {} if len(set(every)) < 2 else {"held_rounds": held(every)[0]}
+    of_round = [r for _, r in of]
+    by_round = {} if len(set(of_round)) < 2 else {"held_rounds": held(of_round)[0]}
     return {
         "n": len(of),
         "held": by_kind,

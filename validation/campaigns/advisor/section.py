@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.validation.campaigns.advisor import measured
 from smlab.validation.campaigns.advisor.blame import OTHER_LATENCIES, OTHER_POLICY, SEEDS
 from smlab.validation.campaigns.advisor.pairs import DEVELOPED, PAIRS
 from smlab.validation.campaigns.advisor.producer_gains import ALL_POLICIES, ONE_POLICY, ONE_RUN
@@ -62,6 +63,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     _by_samples(section, found["samples"]["by_samples"])
     _estimates(section, rounds)
     _by_others(section, found["pairs"])
+    _on_a_card(section, measured.summary())
     told = [row for name in JUDGING for row in found["pairs"][name]["rows"] if not row["doubt"]]
     true = np.array([r["true"] for r in told])
     constant = found["pairs"]["summary"]["numbers"]["constant"]["value"]
@@ -321,6 +323,52 @@ def _by_others(section: Section, pairs: dict[str, Any]) -> None:
         "made; the others were opened when it was frozen, and asked once. A simulated number is that of the "
         "change as smlab makes it, the truth that of the change as the author made it. Its interval is where "
         "the truths of rounds 10 and 11 lay.",
+    )
+
+
+ON_A_CARD: Final = {
+    "cold": "the same change, simulated; L2 emptied before",
+    "warm": "the same change, simulated; launched again",
+    "cold_without_atomics": "the first without copies of counters",
+    "warm_without_atomics": "the second without these",
+    "advised": "the number that was told of the author's change",
+    "versions": "what smlab made by itself, as it was told",
+}
+"""What is judged by the card, in words."""
+
+
+def _on_a_card(section: Section, found: dict[str, Any]) -> None:
+    card = measured.stored_card()["card"]
+    section.table(
+        "advisor-measured",
+        [
+            Column("measured gain, judged by it"),
+            Column("n", digits=0),
+            Column("MAPE", unit="%", digits=1),
+            Column("median", unit="%", digits=1),
+            Column("best constant", unit="%", digits=1),
+            Column("rank correlation", digits=2, key="spearman"),
+            Column("within 10 %", digits=0, key="right"),
+            Column("right sign", key="sign"),
+            Column("interval asked for", key="interval"),
+        ],
+        [
+            [
+                ON_A_CARD[name],
+                s["changes"],
+                s["mape"],
+                s["median_ape"],
+                s["constant"]["mape"],
+                s["spearman"],
+                s["right"],
+                f"{s['sign']} of {s['signs']}",
+                f"{s['intervals']['low']:.2f} to {s['intervals']['high']:.2f}",
+            ]
+            for name, s in found.items()
+        ],
+        f"The changes of the six rounds by others on an {card['gpu']}, timed before and after on "
+        f"{card['made_on']}. Simulated times and advice were made before by frozen code (rules of version "
+        f"{card['rules']}). The interval is what nine in ten measured gains were of the number.",
     )
 
 
