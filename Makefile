@@ -66,7 +66,7 @@ sass: contract
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/isa/test_compiled_kernels.py \
 	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py tests/sim/isa/test_tensor_fractions.py tests/sim/isa/test_product_steps.py \
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
-	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_clusters.py tests/sim/isa/test_random_clusters.py \
+	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_clusters.py tests/sim/isa/test_hopper_units.py tests/sim/isa/test_random_clusters.py \
 	    tests/sim/isa/test_bulk_reductions.py tests/sim/isa/test_arrivals_behind_copies.py tests/sim/isa/test_copy_passes.py tests/sim/isa/test_swept_kernels.py \
 	    tests/sim/isa/test_structures.py tests/sim/isa/test_product_queues.py \
 	    tests/sim/isa/test_bfloat16.py tests/sim/isa/test_calls.py \
@@ -78,7 +78,7 @@ sass: contract
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py tests/validation/campaigns/test_access_latency.py tests/validation/campaigns/test_worklogs.py \
-	    tests/validation/campaigns/test_executed_rows.py \
+	    tests/validation/campaigns/test_executed_rows.py tests/validation/campaigns/test_hopper.py \
 	    tests/validation/campaigns/test_advisor_pairs.py \
 	    tests/validation/campaigns/test_published_products.py \
 	    tests/validation/tuning/test_compiled_spaces.py

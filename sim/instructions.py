@@ -142,6 +142,7 @@ CLASSES: dict[str, InstructionClass] = {
             pipe="fp64",
             timing="fp64-conversion",
         ),
+        _pipe("packed-conversion"),
     )
 }
 

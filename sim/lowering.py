@@ -110,7 +110,8 @@ class Operation:
 
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
-    warp's accesses to global memory, a *shared fence* for its stores to shared memory; ``fenced`` is a store
+    warp's accesses to global memory, and takes ``fence_cycles`` from where it could issue without them. A
+    *shared fence* waits for its stores to shared memory; ``fenced`` is a store
     or reduction that one of them may wait for. Products of matrices by a group of warps form groups in the
     same way: ``joins_products``, ``closes_products`` and ``products_left``; while the tensor core does such
     products, an instruction keeps its scheduler for ``crowded_cycles``. ``bulk_copy`` is what the copy engine
@@ -143,9 +144,11 @@ class Operation:
     request: RequestTicks = NO_REQUEST
     pipe: PipeTiming | None = None
     is_fence: bool = False
+    fence_cycles: int = 0
     is_shared_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False
+    bypasses_l1: bool = False
     bulk_copy: str | None = None
     follows_copies: bool = False
     bulk_sectors: int = 0

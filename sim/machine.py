@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -75,6 +76,10 @@ class CacheShape:
     ways: int
 
 
+EVERY_LINE: Final = 1 << 40
+"""Of code that an earlier launch has left in the cache of a group of SMs."""
+
+
 @dataclass(frozen=True)
 class FetchTiming:
     """Where instructions come from: an L0 in each sub-core, which asks for ``prefetch_lines`` ahead,
@@ -82,7 +87,7 @@ class FetchTiming:
 
     ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has, ``l1_miss_cycles`` what it takes
     beyond that from the group's cache; one request leaves the sub-cores every ``request_interval_cycles``.
-    ``warm``: L1 has the kernel's code from an earlier launch.
+    ``warm``: L1 has the kernel's code from an earlier launch; from 2 on, each L0 too.
     """
 
     line_instructions: int
@@ -93,7 +98,7 @@ class FetchTiming:
     l1_miss_cycles: int
     preloaded_lines: int
     request_interval_cycles: int
-    warm: bool
+    warm: int
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,15 @@ NO_REQUEST = RequestTicks()
 
 
 @dataclass(frozen=True)
+class BulkWriteTiming:
+    """A copy to global memory: what a sector takes of the SM's port, and how many cycles after that its group
+    knows that its bytes have been read (0: it is waited for until it is done)."""
+
+    sector_ticks: int
+    read_cycles: int = 0
+
+
+@dataclass(frozen=True)
 class Machine:
     """Everything about a GPU that the engines use, as integers. Cycles are SM cycles; ``_ticks`` are
     2**-20 cycles."""
@@ -195,13 +209,18 @@ class Machine:
     block_launch_cycles: int
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
+    block_refill_ticks: int  # the same for a block that takes the place of another
+    warp_refill_ticks: int
     barrier_latency_cycles: int
     barrier_interval_cycles: int
     banks: int
     bank_bytes: int
     pipes: dict[str, PipeTiming]
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
-    least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
+    least_tensor_shape: tuple[
+        int, int, int
+    ]  # rows, bytes of a row, and rows of doubles that it takes at least
+    least_tensor_cycles: float  # what a product takes at least
     group_tail_cycles: tuple[int, int]  # first matrix in registers, shared
     group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
     group_queue_entries: tuple[
@@ -210,14 +229,17 @@ class Machine:
     group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
     network_sector_ticks: int  # what an SM's port to other SMs takes for a sector; 0: there is no limit
     network_cycles: int  # from one of them to another
-    bulk_extra_cycles: int  # what a bulk copy takes beyond a load
+    cluster_barrier_cycles: int  # from a cluster's last arrival until its blocks know it
+    bulk_extra_cycles: int  # what a bulk copy takes beyond a load; less than nothing: it is done sooner
     bulk_line_ticks: int  # what the copy engine takes for a line
     bulk_sector_ticks: int  # what a sector of a bulk copy takes of the SM's port
+    bulk_writes: dict[str, BulkWriteTiming]  # by what a copy to global memory does: store, reduce
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
     request_interval_cycles: int
     constant_interval_cycles: int
+    taken_branch_cycles: int  # what a taken branch keeps its warp beyond its stall cycles
     shared_pass_ticks: int
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
@@ -239,12 +261,17 @@ class Machine:
     l1: CacheShape
     l1_line_ticks: int
     l1_latency_cycles: int
+    l1_serves_bypassing: bool  # L1 gives what it holds to what asks L2, too
     port_sector_ticks: int
     l2: CacheShape
     l2_sector_ticks: int
     l2_atomic_sector_ticks: int
     l2_slices: SliceTiming
     global_atomics: GlobalAtomicTiming
+    fence_cycles: (
+        int  # what a fence for the GPU takes from where it could issue without accesses; 0: those alone
+    )
+    error_barrier_cycles: int  # what the wait for errors behind it takes
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
     l2_merges_reads: bool  # a read of a sector that another one waits for takes nothing of L2's server
@@ -376,6 +403,7 @@ class Machine:
             return None
         cycles = product.padded_multiply_adds(*self.least_tensor_shape) / rate
         if not product.of_group:
+            cycles = max(cycles, self.least_tensor_cycles)
             whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
             return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
@@ -454,7 +482,7 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
 
 
 def _fetch(gpu: Gpu) -> FetchTiming:
-    line_bytes = gpu.integer("icache.line_bytes")
+    line_bytes, earlier = gpu.integer("icache.line_bytes"), gpu.integer("icache.earlier_launches")
     return FetchTiming(
         line_instructions=max(1, line_bytes // INSTRUCTION_BYTES),
         l0=_cache(gpu, "icache.l0_", line_bytes),
@@ -462,10 +490,16 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         prefetch_lines=gpu.integer("icache.ahead_lines"),
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
         l1_miss_cycles=gpu.integer("icache.l1_miss_cycles"),
-        preloaded_lines=gpu.integer("icache.preloaded_bytes") // line_bytes,
+        preloaded_lines=EVERY_LINE if earlier else gpu.integer("icache.preloaded_bytes") // line_bytes,
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
-        warm=gpu.integer("icache.earlier_launches") > 0,
+        warm=earlier,
     )
+
+
+def _refill_ticks(gpu: Gpu, what: str) -> int:
+    """What the dispatcher takes where a block has finished; as at first, where nothing else is told."""
+    key = f"gpu.{what}_refill_cycles"
+    return to_ticks(gpu.number(key if gpu.has(key) else f"gpu.{what}_dispatch_cycles"))
 
 
 def _of_group(gpu: Gpu, name: str, without: int) -> int:
@@ -477,6 +511,14 @@ def _of_group(gpu: Gpu, name: str, without: int) -> int:
 def _whole_cycles(gpu: Gpu, key: str) -> int:
     """A latency rounded to whole cycles (published means are fractional; the simulator's time is not)."""
     return max(1, math.floor(gpu.number(key) + 0.5))
+
+
+def _bulk_write(gpu: Gpu, kind: str, sector_bytes: int, bytes_per_cycle: float) -> BulkWriteTiming:
+    rate, read = (f"copy_engine.{kind}_{what}" for what in ("bytes_per_cycle", "read_cycles"))
+    if gpu.has(rate):
+        bytes_per_cycle = gpu.number(rate)
+    ticks = max(1, to_ticks(sector_bytes / bytes_per_cycle))
+    return BulkWriteTiming(ticks, _whole_cycles(gpu, read) if gpu.has(read) else 0)
 
 
 def _interval_ticks(gpu: Gpu, key: str) -> int:
@@ -518,6 +560,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
     read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
+    own_port = gpu.has("copy_engine.port_bytes_per_cycle")
+    bulk_bytes_per_cycle = gpu.number(
+        "copy_engine.port_bytes_per_cycle" if own_port else "l2.sm_port_bytes_per_cycle"
+    )
     slices = _slices(gpu, line_bytes)
 
     return Machine(
@@ -541,6 +587,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
+        block_refill_ticks=_refill_ticks(gpu, "block"),
+        warp_refill_ticks=_refill_ticks(gpu, "warp"),
         barrier_latency_cycles=_whole_cycles(gpu, "sm.barrier_latency_cycles"),
         barrier_interval_cycles=gpu.integer("sm.barrier_interval_cycles"),
         banks=gpu.integer("banks.count"),
@@ -559,7 +607,14 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             for name in (kind, f"group_{kind}")
             if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
-        least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
+        least_tensor_shape=(
+            gpu.integer("tensor.least_rows"),
+            gpu.integer("tensor.least_depth_bytes"),
+            gpu.integer("tensor.least_fp64_rows") if gpu.has("tensor.least_fp64_rows") else 1,
+        ),
+        least_tensor_cycles=(
+            gpu.number("tensor.least_interval_cycles") if gpu.has("tensor.least_interval_cycles") else 0.0
+        ),
         network_sector_ticks=(
             sector_ticks(gpu.number("gpu.network_bytes_per_cycle"))
             if gpu.has("gpu.network_bytes_per_cycle")
@@ -569,19 +624,26 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         network_cycles=(
             _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1
         ),
+        cluster_barrier_cycles=_whole_cycles(
+            gpu,
+            key if gpu.has(key := "gpu.cluster_barrier_latency_cycles") else "gpu.network_latency_cycles",
+        )
+        if gpu.has("gpu.network_latency_cycles")
+        else 1,
         bulk_extra_cycles=(
-            _whole_cycles(gpu, "copy_engine.extra_cycles") if gpu.has("copy_engine.extra_cycles") else 0
+            math.floor(gpu.number("copy_engine.extra_cycles") + 0.5)
+            if gpu.has("copy_engine.extra_cycles")
+            else 0
         ),
         bulk_line_ticks=(
             to_ticks(gpu.number("copy_engine.line_interval_cycles"))
             if gpu.has("copy_engine.line_interval_cycles")
             else 0
         ),
-        bulk_sector_ticks=sector_ticks(
-            gpu.number(
-                key if gpu.has(key := "copy_engine.port_bytes_per_cycle") else "l2.sm_port_bytes_per_cycle"
-            )
-        ),
+        bulk_sector_ticks=sector_ticks(bulk_bytes_per_cycle),
+        bulk_writes={
+            kind: _bulk_write(gpu, kind, sector_bytes, bulk_bytes_per_cycle) for kind in ("store", "reduce")
+        },
         group_tail_cycles=(
             _of_group(gpu, "register_tail_cycles", 0),
             _of_group(gpu, "shared_tail_cycles", 0),
@@ -600,6 +662,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
+        taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
@@ -666,7 +729,12 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             float_word_ticks=to_ticks(gpu.number("l2.atomic_float_interval_cycles")),
             in_flight=gpu.integer("l1.atomics_in_flight"),
         ),
+        fence_cycles=_whole_cycles(gpu, "gpu.fence_cycles") if gpu.has("gpu.fence_cycles") else 0,
+        error_barrier_cycles=(
+            _whole_cycles(gpu, "gpu.error_barrier_cycles") if gpu.has("gpu.error_barrier_cycles") else 0
+        ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
+        l1_serves_bypassing=not gpu.has("l1.serves_bypassing") or gpu.integer("l1.serves_bypassing") > 0,
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),

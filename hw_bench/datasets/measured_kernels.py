@@ -107,7 +107,7 @@ def _published(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) ->
             kernel=row["kernel"],
             where=folder / row["file"],
             source=_text(folder / row["file"], code, row),
-            macros=dict(code.get("defines", {})),
+            macros={**code.get("defines", {}), **row.get("defines", {})},
             parameters={},
             grid=_shape(row["grid"]),
             block=_shape(row["block"]),

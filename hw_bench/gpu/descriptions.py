@@ -55,6 +55,10 @@ MOST_GUESSES: Final = 4
 """Names that are like an unknown one and are told, at most."""
 
 
+SM_CLOCK: Final = "clock.sm_hz"
+TENSOR_CLOCK: Final = "clock.tensor_hz"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Gpu:
     """A complete, checked description; compared and hashed by identity.
@@ -133,8 +137,19 @@ class Gpu:
             value = _plain(key, value)
             check_value(f"{where}: {name}", key, value)
             constants[name] = Constant(name, value, key.unit, kind, source)
+        if SM_CLOCK in values and TENSOR_CLOCK in constants and TENSOR_CLOCK not in values:
+            # Somebody knows the clock, whatever runs.
+            constants[TENSOR_CLOCK] = replace(constants[SM_CLOCK], key=TENSOR_CLOCK)
         check_constants(f"{where} ({self.name})", self.compute_capability, constants)
         return replace(self, constants=_in_order(constants))
+
+    def at_tensor_clock(self) -> Gpu:
+        """The same GPU at the clock of kernels that use tensor cores, with that clock's interval; itself
+        where its description tells none."""
+        if TENSOR_CLOCK not in self.constants:
+            return self
+        clock = replace(self.constants[TENSOR_CLOCK], key=SM_CLOCK)
+        return replace(self, constants=_in_order({**self.constants, SM_CLOCK: clock}))
 
     def variants(self) -> tuple[tuple[Alternative, Gpu], ...]:
         """This GPU under each of its alternatives, itself first; answers that hang on the choice give all."""

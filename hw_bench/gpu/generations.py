@@ -1,8 +1,9 @@
 """Constants of an SM generation, which a board's description need not repeat.
 
 The files in ``hw_bench/gpu/generations`` are named by compute capability and extend each other as
-descriptions do. What a board says itself takes precedence. A constant that was measured on one card, as the
-table ``measured_on`` of its file says by source, is ``assumed`` on every other.
+descriptions do; ``without`` names keys that a file does not take over. What a board says itself takes
+precedence. A constant that was measured on one card, as the table ``measured_on`` of its file says by source,
+is ``assumed`` on every other.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ def _read_generation(path: Path) -> Generation:
     data = load_toml(path)
     parent = data.get("extends")
     generation = Generation() if parent is None else _read_generation(GENERATIONS / f"{parent}.toml")
+    for key in data.get("without", ()):
+        if generation.constants.pop(key, None) is None:
+            raise SmlabError.at(f"{path}: without", f"{parent} has no such key", key)
     generation.sources |= read_sources(path, data.get("sources", {}))
     generation.measured_on |= {name: tuple(boards) for name, boards in data.get("measured_on", {}).items()}
     for name in generation.measured_on:

@@ -19,6 +19,10 @@ from smlab.hw_bench.sass.linking import mangled_name
 PARAMETERS_AT: Final = ((100, 0x380), (90, 0x210), (0, 0x160))
 """Where parameters begin in constant bank 0, from this architecture on."""
 
+RESERVED_SHARED: Final = ((90, 1024), (0, 0))
+"""Bytes of a block's shared memory that belong to the system and lie first, from this architecture on. A
+cubin's section counts them, where a kernel has shared memory; the driver's limits do not."""
+
 _KPARAM_INFO, _PARAM_CBANK, _MIN_STACK, _REGISTERS, _CLUSTER = 0x17, 0x0A, 0x12, 0x2F, 0x3D
 
 
@@ -137,7 +141,7 @@ def compiled_resources(content: bytes, where: str = "cubin") -> dict[str, Compil
         resources = {}
         for name in (n.removeprefix(".text.") for n in sections.names if n.startswith(".text.")):
             local_bytes = _of_symbol(sections, _MIN_STACK, name)
-            shared_bytes = sections.size(f".nv.shared.{name}")
+            shared_bytes = _own_shared_bytes(sections, name)
             resources[name] = CompiledResources(_registers(sections, name), shared_bytes, local_bytes)
     except (struct.error, IndexError, ValueError) as error:
         raise SmlabError.at(where, f"is cut off or damaged: {error}") from error
@@ -185,7 +189,7 @@ def _read(sections: CubinSections, function: Function) -> KernelImage:
         function=function,
         registers=max(_registers(sections, part) for part in function.parts or (name,))
         or registers_used(function),
-        shared_bytes=sections.size(f".nv.shared.{name}"),
+        shared_bytes=_own_shared_bytes(sections, name),
         local_bytes=_of_symbol(sections, _MIN_STACK, name),
         parameters=parameters,
         parameters_at=at or parameters_at(architecture),
@@ -197,6 +201,17 @@ def _read(sections: CubinSections, function: Function) -> KernelImage:
         global_addresses=_addresses(of_globals, bases),
         cluster=_cluster(info),
     )
+
+
+def reserved_shared_bytes(architecture: int) -> int:
+    """`RESERVED_SHARED` of an architecture such as 90."""
+    return next(size for first, size in RESERVED_SHARED if architecture >= first)
+
+
+def _own_shared_bytes(sections: CubinSections, name: str) -> int:
+    """A kernel's static shared memory, in bytes, without the system's."""
+    reserved = reserved_shared_bytes(int(sections.architecture.removeprefix("sm_")))
+    return max(sections.size(f".nv.shared.{name}") - reserved, 0)
 
 
 def _registers(sections: CubinSections, name: str) -> int:

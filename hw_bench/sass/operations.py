@@ -227,11 +227,13 @@ class TensorProduct:
     def multiply_adds(self) -> int:
         return int(self.several * self.rows * self.columns * self.depth)
 
-    def padded_multiply_adds(self, least_rows: int, least_depth_bytes: int) -> float:
+    def padded_multiply_adds(
+        self, least_rows: int, least_depth_bytes: int, least_fp64_rows: int = 1
+    ) -> float:
         """The multiply-adds of a unit that takes no fewer rows, and no fewer bytes of a row. Doubles have a
-        shape of their own, of eight rows."""
+        shape of their own, of eight rows or ``least_fp64_rows``."""
         if self.type == "fp64":
-            return self.several * self.rows * self.columns * self.depth
+            return self.several * max(self.rows, least_fp64_rows) * self.columns * self.depth
         bits = _BITS[self.type.removesuffix("_fp32")]
         depth = max(self.depth, 8 * least_depth_bytes // bits)
         return self.several * max(self.rows, least_rows) * self.columns * depth

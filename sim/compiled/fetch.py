@@ -89,7 +89,16 @@ def _ask(st: State, i: int, line: int, now: int) -> Word:
 
 @helper
 def warm(st: State) -> None:
-    """The SMs' L1s hold the code as an earlier launch has left it: as if looked up in ascending order."""
-    for i in range(st.sms):
-        for line in range(st.fetch_lines * st.fetch_warm):
-            make(st, st.first_l1i + i, line)
+    """The SMs' L1s, and the sub-cores' L0s, hold the code as an earlier launch has left it: as if looked up
+    in ascending order."""
+    if st.fetch_warm > 0:
+        for i in range(st.sms):
+            for line in range(st.fetch_lines):
+                make(st, st.first_l1i + i, line)
+    if st.fetch_warm > 1:
+        for core in range(st.sms * st.schedulers):
+            for line in range(st.fetch_lines):
+                if st.l0_lines != 0:
+                    fetched_at(st, core * st.l0_lines + line).value = 1 << 1
+                else:
+                    make(st, st.first_l0 + core, line)

@@ -330,7 +330,10 @@ def assign(st: State, i: int, now: int) -> None:
         warps += role_at(st, roles + p).value >= 0
     row = assigned_at(st, i * st.blocks_per_sm + sm.assigned)
     row.block, row.begin = b, max(now << TICK_BITS, common.dispatcher_free)
-    common.dispatcher_free = row.begin + st.block_dispatch_ticks + warps * st.warp_dispatch_ticks
+    if now == 0:
+        common.dispatcher_free = row.begin + st.block_dispatch_ticks + warps * st.warp_dispatch_ticks
+    else:
+        common.dispatcher_free = row.begin + st.block_refill_ticks + warps * st.warp_refill_ticks
     sm.assigned += 1
 
 

@@ -42,6 +42,7 @@ from smlab.sim.compiled.layout import (
     CLOSES_PRODUCTS,
     COPIES_IN_BULK,
     EMPTIES_L1,
+    FENCES,
     FOLLOWS_COPIES,
     GLOBAL,
     IN_PARTS,
@@ -335,13 +336,18 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     scheduler = scheduler_at(st, i * st.schedulers + s)
     if scheduler.products_end > now:
         scheduler.held = now + op.crowded
+    could_issue = warp.stalled
     warp.stalled = now + op.stall + (RETRY_CYCLES if state == AWAITS else 0)
+    if following != pc + 1 and state == GOES_ON:
+        warp.stalled += st.taken_branch
     if op.effect == CLOSES_GROUP:
         warp.groups += 1
     elif op.effect == CLOSES_PRODUCTS:
         warp.products += 1
     elif op.effect == EMPTIES_L1:
         empty_l1(st, i, now)
+    elif op.effect == FENCES:
+        warp.stalled = max(warp.stalled, could_issue + op.extra)
     elif op.effect == COPIES_IN_BULK and lanes != 0:
         copy_in_bulk(st, i, w, now)
     elif op.effect == FOLLOWS_COPIES and lanes != 0:

@@ -124,6 +124,7 @@ class Code:
                 packet_ticks=operation.request.packet,
                 word_ticks=operation.request.word,
                 cas=cls.operation == "cas",
+                bypasses_l1=operation.bypasses_l1,
                 store={"store": layout.STORE, "constant": layout.CONSTANT}.get(cls.operation, layout.LOAD),
             )
         if cls.unit is Unit.ATOMIC:
@@ -150,11 +151,16 @@ class Code:
             self.uses_memory = True
             self.bulk_sectors = max(self.bulk_sectors, operation.bulk_sectors)
             does = {"load": layout.LOAD, "store": layout.STORE, "reduce": layout.REDUCE}[operation.bulk_copy]
+            writes = machine.bulk_writes.get(operation.bulk_copy)
             values.update(
+                stage_ticks=writes.sector_ticks if writes else machine.bulk_sector_ticks,
+                tail=writes.read_cycles if writes else 0,
                 store=layout.BULK + does,
                 extra=machine.bulk_extra_cycles,
                 word_ticks=operation.request.word,
             )
+        if operation.fence_cycles:
+            values["extra"] = operation.fence_cycles
         if operation.control is not None:
             self._control_code(operation, values)
         else:
@@ -248,6 +254,8 @@ def _effect_of(operation: Operation) -> int:
         return layout.JOINS_PRODUCTS
     if operation.bulk_copy is not None:
         return layout.COPIES_IN_BULK
+    if operation.fence_cycles:
+        return layout.FENCES
     return layout.FOLLOWS_COPIES if operation.follows_copies else layout.NO_EFFECT
 
 
@@ -473,6 +481,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "launch_cycles": machine.block_launch_cycles,
         "block_dispatch_ticks": machine.block_dispatch_ticks,
         "warp_dispatch_ticks": machine.warp_dispatch_ticks,
+        "block_refill_ticks": machine.block_refill_ticks,
+        "warp_refill_ticks": machine.warp_refill_ticks,
         "barrier_cycles": machine.barrier_latency_cycles,
         "blocks": kernel.blocks,
         "places": kernel.warps_per_block,
@@ -487,6 +497,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "front": machine.front_cycles,
         "request_interval": machine.request_interval_cycles,
         "constant_interval": machine.constant_interval_cycles,
+        "taken_branch": machine.taken_branch_cycles,
         "atomic_entries": machine.atomic_queue_entries,
         "round_gap": machine.atomic_round_gap_cycles,
         "barrier_interval": machine.barrier_interval_cycles,
@@ -495,6 +506,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "unsampled_bits": 0 if unsampled is None else unsampled.bits.ctypes.data,
         "unsampled_first": 0 if unsampled is None else unsampled.first,
         "unsampled_sectors": 0 if unsampled is None else unsampled.sectors,
+        "unsampled_crowds": 0 if unsampled is None else unsampled.crowds.ctypes.data,
+        "crowded_sectors": 0 if unsampled is None else 8 * len(unsampled.crowds),
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,
@@ -517,11 +530,10 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
-        else machine.l2_return_cycles + 1,
+        else machine.l2_return_cycles + 1 + min(0, machine.bulk_extra_cycles * (code.bulk_sectors > 0)),
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
-        "bulk_sector_ticks": machine.bulk_sector_ticks,
         "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,

@@ -40,7 +40,7 @@ READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 # a product in its warp's group of products, or the last one there, or a bulk copy, or an arrival behind
 # copies; or, from the last number on, its warp waits until so many groups of products are left.
 NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK = range(6)
-FOLLOWS_COPIES, AWAITS_PRODUCTS = 6, 7
+FOLLOWS_COPIES, FENCES, AWAITS_PRODUCTS = 6, 7, 8
 
 # An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
 PER_SM, IN_PARTS = 1, 2
@@ -115,18 +115,20 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
+    " block_refill_ticks warp_refill_ticks"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
+    " unsampled_crowds crowded_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval constant_interval atomic_entries servers round_gap barrier_interval"
+    " request_interval constant_interval taken_branch atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
     " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"
     " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
-    " spare_accesses bulk_line_ticks bulk_sector_ticks bank_row_bytes cluster_blocks group_sms"
+    " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms"
     " network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
@@ -143,7 +145,8 @@ OP = _narrow(
     ("unit kind reason wide waits watched read_watched effect joins store", "i1"),
     # The first cache line ends here.
     ("slot", "i4"),
-    ("cas cls", "i2"),
+    ("cas bypasses_l1", "i1"),
+    ("cls", "i2"),
     ("passes base_work pass_work tail hidden_wavefronts read_offset address_ticks", "i8"),
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
@@ -154,12 +157,15 @@ OP = _narrow(
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
 
 ``watched`` and ``read_watched`` say that a later instruction needs the result, or that the operands have
-been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at`` is the address
+been read; ``extra`` is what a wide load or a copy takes longer on its way back, or what a fence takes at
+least; of a bulk copy ``stage_ticks`` is what a sector takes of the port, and ``tail`` how long after that its
+bytes have been read (0: nobody asks); ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
 the line of code that it is in; ``joins`` and ``groups_left`` are what it does to its warp's groups of copies;
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
+A load with ``bypasses_l1`` is not looked up there.
 Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
 ``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
 ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product

@@ -273,10 +273,11 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
         return
     if access.store == LOAD:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
+        bypasses = op_at(st, access.op).bypasses_l1 != 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
             tag = line_of(st, sector)
-            if tag != last:
+            if tag != last and not bypasses:
                 last, at = tag, find(st, i, tag)
             if at != 0 and (line_at(st, at - 1).valid >> (sector - tag * st.line_sectors)) & 1 != 0:
                 cache.hits += 1
@@ -555,7 +556,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
         blocks += 1
         write_at(told, COPY_LEFT, parts)
         if parts == 0:
-            write_at(told, COPY_DONE, now + op_at(st, warp_at(st, w).pc).extra)
+            write_at(told, COPY_DONE, now + max(1, op_at(st, warp_at(st, w).pc).extra))
         told = read_at(told, COPY_NEXT)
     for k in range(i * st.schedulers, (i + 1) * st.schedulers):
         scheduler_at(st, k).awaited += blocks * -(-sectors * st.sector_bytes // st.bank_row_bytes)
@@ -580,7 +581,7 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
     sm.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
     access.row, access.place, access.sectors, access.target = -1, told, 0, -1
-    if op.joins != 0:
+    if op.joins != 0 and op.tail == 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
         result_at(st, w * st.slots + access.target).pending += 1
     answer_at(st, index).sequence = sm.jobs
@@ -593,7 +594,13 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
 def send_part(st: State, i: int, index: int) -> None:
     """A part of a bulk copy takes the port once the copy engine has asked for all of it."""
     sm, access = sm_at(st, i), access_at(st, index)
-    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.bulk_sector_ticks
+    op = op_at(st, access.op)
+    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * op.stage_ticks
+    if op.joins != 0 and op.tail != 0:
+        warp = warp_at(st, access.warp)
+        place = access.warp * st.slots + GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
+        read = result_at(st, place)
+        read.until = max(read.until, ceil_cycles(sm.port_free) + op.tail)
     leave_port(st, i, index)
 
 
@@ -838,7 +845,7 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
         ready.value = moment
     if store == REDUCE:
         moment += queue_ticks
-        ready.value = moment
+        ready.value = moment + queue_ticks * crowd_of_unsampled_blocks(st, sector)
     if store != LOAD:
         line.dirty |= 1 << place
     return moment
@@ -872,6 +879,15 @@ def hold(st: State) -> None:
             at, _ = make(st, st.sms, tag)
         line_at(st, at - 1).valid = (1 << st.line_sectors) - 1
         tag += 1
+
+
+@helper
+def crowd_of_unsampled_blocks(st: State, sector: int) -> Word:
+    """How many atomics of blocks that are not simulated come to the sector for one of those that are."""
+    n = sector - st.unsampled_first
+    if n < 0 or n >= st.crowded_sectors:
+        return 0
+    return (read_at(st.unsampled_crowds, n >> 3) >> ((n & 7) << 3)) & 255
 
 
 @helper

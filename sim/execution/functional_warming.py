@@ -60,12 +60,19 @@ _OWN, _OTHER, _WRITTEN = 1, 2, 4
 @dataclass(frozen=True)
 class ForeignSectors:
     """Sectors from ``first`` on, a bit each (little-endian words): fetched by a block outside of the
-    sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block."""
+    sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block.
+    ``crowds`` has a byte a sector where the kernel has atomics, else nothing: how many atomics of blocks
+    outside come to it for one of the sample."""
 
     first: int
     sectors: int
     bits: NDArray[np.int64]
     read_each: float
+    crowds: NDArray[np.int64]
+
+    def crowd(self, sector: int) -> int:
+        n = sector - self.first
+        return int(self.crowds[n >> 3]) >> 8 * (n & 7) & 255 if 0 <= n < 8 * len(self.crowds) else 0
 
     def __contains__(self, sector: object) -> bool:
         n = sector - self.first if isinstance(sector, int) else -1
@@ -99,6 +106,32 @@ def _of_runs(runs: NDArray[np.int32]) -> NDArray[np.int32]:
     total = int(lengths.sum())
     found = np.repeat(first - 2 * before, lengths) + 2 * np.arange(total)
     return found.astype(np.int32)
+
+
+class _Askers:
+    """How many clusters of the sample and of the others ask for each sector."""
+
+    def __init__(self, sectors: int) -> None:
+        self.asked = np.zeros((2, sectors), dtype=np.uint32)
+        self._clusters = [0, 0]
+        self._own: list[NDArray[np.int32]] = []
+
+    def ask(self, touched: NDArray[np.int32], own: bool) -> None:
+        sectors = touched >> 1
+        self.asked[int(own), sectors] += 1
+        self._clusters[own] += 1
+        if own:
+            self._own.append(sectors)
+
+    def crowds(self, others: float) -> NDArray[np.int64]:
+        """A byte a sector: ``others`` (SMs outside for one of the sample) where as many of their blocks ask
+        for it as of the sample's, and a part of it where fewer do."""
+        found = np.zeros(-(-self.asked.shape[1] // 8) * 8, dtype=np.uint8)
+        if min(self._clusters) > 0:
+            sectors = np.unique(np.concatenate(self._own))
+            outside, inside = (self.asked[k, sectors] / self._clusters[k] for k in (0, 1))
+            found[sectors] = np.minimum(np.rint(others * outside / inside), 255)
+        return found.view(np.int64)
 
 
 class _Owners:
@@ -147,6 +180,9 @@ class Neighbours:
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
         self.seen = np.zeros(self.count, dtype=np.uint8)
         self.sectors = np.empty(self.count, dtype=np.int32)
+        self.adds = any(
+            m.code == operation_codes.ATOMIC and m.fields.get("space") in GLOBAL_SPACES for m in launch.code
+        )
         self.asks = any(
             m.code == operation_codes.BULK_COPY
             or (m.code in ACCESSES and m.fields.get("space") in GLOBAL_SPACES)
@@ -248,10 +284,12 @@ class Neighbours:
             self.before.go_back()
         self.ran = False
 
-    def fetched(self, chosen: NDArray[np.int64], wave: int) -> ForeignSectors:
+    def fetched(self, chosen: NDArray[np.int64], wave: int, others: float = 0) -> ForeignSectors:
         """What blocks of the grid fetch that are not ``chosen`` (numbers), from a ``wave`` of blocks ahead of
-        the first one to the last one, or to the first that does not end without others."""
+        the first one to the last one, or to the first that does not end without others. ``others`` SMs are
+        outside of the sample for each one in it."""
         own, owners = set((chosen // self.size).tolist()), _Owners(self.count)
+        askers = _Askers(self.count if self.adds else 0)
         clusters, ended = 0, True
         wave = max(1, wave // self.size)
         if self.asks:
@@ -262,6 +300,8 @@ class Neighbours:
                 if index % wave == 0:
                     owners.next_wave()
                 owners.ask(index, touched, index in own)
+                if self.adds:
+                    askers.ask(touched, index in own)
                 if not ended:
                     self.cut_short |= self.ends
                     break
@@ -273,5 +313,9 @@ class Neighbours:
         bits[: len(packed)] = packed
         sectors = FIRST_ADDRESS // self.sector_bytes
         return ForeignSectors(
-            sectors, len(seen), bits.view(np.int64), read / max(clusters - (not ended), 1) / self.size
+            sectors,
+            len(seen),
+            bits.view(np.int64),
+            read / max(clusters - (not ended), 1) / self.size,
+            askers.crowds(others),
         )

@@ -23,7 +23,7 @@ from smlab.sim.isa.launch.faults import notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
 from smlab.sim.isa.memory.global_memory import ContentsBefore
 from smlab.sim.lowering import LoweredKernel
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine, machine_from
+from smlab.sim.machine import Machine, machine_from
 from smlab.sim.object_code.loading import ready
 from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
@@ -49,9 +49,6 @@ T_HALF_WIDTH: Final = 4.303
 
 DEPENDENT: Final = "a part of the grid may not tell its time: blocks depend on each other"
 """How the note begins of a sample of such blocks."""
-
-GLOBAL_ATOMICS: Final = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
-"""Mnemonics of atomics on global memory; ATOM goes to shared memory too, if its address lies there."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +189,8 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     """
     if (options.engine or DEFAULT_ENGINE) == "compiled":
         ready("engine", "machine_code")
+    if launch.uses_tensor_cores:
+        gpu = gpu.at_tensor_clock()
     sms, all_sms = options.sms, gpu.integer("gpu.sms")
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:
@@ -285,7 +284,7 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
         chosen = (clusters[:, None] * size + np.arange(size)).reshape(-1)
         if sample:
             neighbours.before.go_back(keep=options.before is None)
-        unsampled = neighbours.fetched(chosen, room * all_sms)
+        unsampled = neighbours.fetched(chosen, room * all_sms, all_sms / count - 1)
         reads.append(unsampled.read_each * launch.blocks)
         source = MachineSource(launch, count, chosen if order is None else order[chosen], unsampled)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
@@ -311,29 +310,7 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
         )
     if (dependence := neighbours.dependence()) is not None:
         notes = (f"{DEPENDENT}, {dependence}; --sms all runs them all", *notes)
-    if (queue := _one_word_cycles(run, machine)) > run.cycles_high:
-        notes = (
-            "atomics of blocks outside of the sample on the same words are left out. If all lanes went to "
-            f"one word, the grid would take {queue:,.0f} cycles; --sms all counts them",
-            *notes,
-        )
     return dataclasses.replace(run, printed=printed, notes=notes)
-
-
-def _one_word_cycles(run: MachineRun, machine: Machine) -> float:
-    """The cycles that the whole grid's global atomics would take if all lanes went to one word.
-
-    A sample's queue at a word has no lanes of other blocks. This is the most that can be missing. 0 where
-    the sample is the grid.
-    """
-    if run.whole:
-        return 0.0
-    timing, ticks = machine.global_atomics, 0
-    for instruction in run.instructions:
-        if instruction.opcode in GLOBAL_ATOMICS:
-            floats = ".F" in instruction.text.split(maxsplit=2)[instruction.text.startswith("@")]
-            ticks += instruction.lanes * (timing.float_word_ticks if floats else timing.word_ticks)
-    return ticks / TICKS_PER_CYCLE * run.blocks / run.blocks_simulated
 
 
 def _source(lowered: LoweredKernel) -> MachineSource:

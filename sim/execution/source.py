@@ -32,7 +32,14 @@ from smlab.sim.instruction_source import (
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.decode.control import empties_l1, is_fence, is_shared_fence, is_system_fence
+from smlab.sim.isa.decode.control import (
+    awaits_errors,
+    bypasses_l1,
+    empties_l1,
+    is_fence,
+    is_shared_fence,
+    is_system_fence,
+)
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
@@ -181,6 +188,14 @@ _SCOREBOARD: Final = re.compile(r"SB(\d)")
 _SCOREBOARDS: Final = re.compile(r"\{([\d,]+)\}")
 
 
+def _closing_scoreboard(control: ControlCode, machine: Machine) -> int | None:
+    """The scoreboard that what closes a group of copies names: LDGDEPBAR as one that is written, UTMACMDFLUSH
+    as one that is read, which a wait is for where it is measured how long that takes."""
+    if control.write_barrier is None and machine.bulk_writes["store"].read_cycles:
+        return control.read_barrier
+    return control.write_barrier
+
+
 def _waits(micro: MicroOperation, control: ControlCode, copies: int | None) -> tuple[ControlCode, int]:
     """What an instruction waits for: its control code, and how many groups of copies may be on their way when
     it goes on (-1: any). ``copies`` is the scoreboard that LDGDEPBAR names, which DEPBAR asks for; where it
@@ -327,6 +342,8 @@ def _sources(instruction: SassInstruction) -> Iterator[tuple[int, Operand]]:
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
     beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
+    if awaits_errors(micro.instruction):
+        beyond = machine.error_barrier_cycles
     return max(1, control.stall_cycles) + beyond
 
 
@@ -346,11 +363,16 @@ def lower_machine_code(
         cannot hold.
     """
     launch.sm_hz, launch.network_cycles = machine.sm_hz, machine.network_cycles
+    launch.cluster_barrier_cycles = machine.cluster_barrier_cycles
     _check_cluster(launch, machine, sms)
     code = launch.code
     operations = []
     copies = next(
-        (c.write_barrier for m in code if m.instruction.opcode in CLOSING and (c := m.instruction.control)),
+        (
+            _closing_scoreboard(c, machine)
+            for m in code
+            if m.instruction.opcode in CLOSING and (c := m.instruction.control)
+        ),
         None,
     )
     fenced_units = {
@@ -408,11 +430,13 @@ def lower_machine_code(
                 products_left=_products_left(micro),
                 crowded_cycles=_crowded_cycles(code, number, machine),
                 is_fence=is_fence(micro.instruction),
+                fence_cycles=machine.fence_cycles * is_fence(micro.instruction),
                 is_shared_fence=is_shared_fence(micro.instruction),
                 fenced=cls.unit in fenced_units
                 and cls.operation in ("store", "reduce")
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
+                bypasses_l1=not machine.l1_serves_bypassing and bypasses_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),
                 follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,

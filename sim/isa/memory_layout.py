@@ -369,6 +369,7 @@ THREADED: Final = 38  # whether other threads execute the launch at the same tim
 CLUSTER_BLOCKS: Final = 35  # blocks of a cluster
 BLOCK_ROOMS: Final = 39  # address of a word for each block in the order of launch: where its words lie
 NETWORK_CYCLES: Final = 40  # from one SM of a cluster to another
+CLUSTER_BARRIER_CYCLES: Final = 42  # from the last arrival at a cluster's barrier until its blocks know it
 LAUNCH_WORDS: Final = 48
 MAX_COPIES: Final = 256
 CLUSTER_PATIENCE: Final = 64

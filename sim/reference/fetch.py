@@ -23,8 +23,10 @@ class FrontEnd:
         self.l0 = [Cache(machine.fetch.l0, 1) for _ in range(machine.schedulers)]
         self.l1 = Cache(self.timing.l1, 1)
         self.free_cycle = 0  # when the next line can be asked for
-        for line in range(self.lines if self.timing.warm else 0):
-            self.l1.allocate(line)
+        kept = [self.l1] * (self.timing.warm > 0) + self.l0 * (self.timing.warm > 1)
+        for cache in kept:
+            for line in range(self.lines):
+                cache.allocate(line)
 
     def line_of(self, place: int) -> int:
         return place // self.timing.line_instructions

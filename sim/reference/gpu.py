@@ -29,7 +29,7 @@ class SimulatedGpu:
         self.recorder = Recorder(keep)
         self.progress = progress
         unsampled = None if lowered.source is None else lowered.source.unsampled
-        self.memory = MemorySystem(lowered.machine, () if unsampled is None else unsampled)
+        self.memory = MemorySystem(lowered.machine, unsampled)
         if lowered.l2 is not None:
             self.memory.begin(lowered.l2.of(lowered.machine))
         self.memory.hold(*lowered.kernel.in_l2)
@@ -113,7 +113,10 @@ class SimulatedGpu:
         m = self.lowered.machine
         begin = max(self.clock.now << TICK_BITS, self.dispatcher_free_ticks)
         block = sm.launch(self.next_block, ceil_cycles(begin))
-        self.dispatcher_free_ticks = begin + m.block_dispatch_ticks + len(block.warps) * m.warp_dispatch_ticks
+        one, more = m.block_refill_ticks, m.warp_refill_ticks
+        if self.clock.now == 0:
+            one, more = m.block_dispatch_ticks, m.warp_dispatch_ticks
+        self.dispatcher_free_ticks = begin + one + len(block.warps) * more
         self.next_block += 1
 
     def _group_for(self, size: int) -> list[StreamingMultiprocessor]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.sim.instruction_source import UnsampledFetches
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
@@ -95,11 +96,11 @@ class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
     L2 and DRAM are servers that take work in the order in which requests reach L2, so their times follow from
-    the end of the work before (start = max(arrival, free)). ``unsampled`` are sectors that blocks which are
-    not simulated have brought to L2.
+    the end of the work before (start = max(arrival, free)). ``unsampled`` says which sectors blocks that
+    are not simulated have brought to L2, and how many of their atomics come to one.
     """
 
-    def __init__(self, machine: Machine, unsampled: Container[int] = ()) -> None:
+    def __init__(self, machine: Machine, unsampled: UnsampledFetches | None = None) -> None:
         self.machine = machine
         self.unsampled = unsampled
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
@@ -161,7 +162,7 @@ class MemorySystem:
                 ready = line.ready_ticks[place]
                 if not merges:
                     ready = max(served, ready)
-            elif operation == "store" or sector in self.unsampled:
+            elif operation == "store" or (self.unsampled is not None and sector in self.unsampled):
                 self.l2.misses += 1
                 ready = served
             else:
@@ -172,6 +173,10 @@ class MemorySystem:
             if not hit or atomic or (m.l2_merges_reads and reads):
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
+                if atomic and self.unsampled is not None:
+                    # Atomics of blocks that are not simulated follow, as many as come for one of these.
+                    lanes = lanes_per_word[sector] * self.unsampled.crowd(sector)
+                    line.ready_ticks[place] += lanes * asks.request.word
             if not reads:
                 line.dirty |= 1 << place
             last = max(last, ready)
@@ -265,7 +270,9 @@ class LevelOne:
             self.atomics.append(job)
             lanes_per_word, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
             ticks = max(len(job.addresses) * request.lane, sum(lanes_per_word.values()) * request.packet)
-        missed = [s for s in sectors if not self._hit(s)] if loads else sectors
+        bypasses = job.operation.bypasses_l1
+        missed = [s for s in sectors if bypasses or not self._hit(s)] if loads else sectors
+        self.cache.misses += len(sectors) if bypasses else 0
         self.store_sectors += 0 if loads else len(sectors)
         if not missed:
             job.addresses = []
@@ -300,19 +307,24 @@ class LevelOne:
 
     def ask_in_bulk(
         self, part: BulkPart, operation: Operation, sequence: int, known: Callable[[int], None]
-    ) -> None:
-        """The copy engine asks L2 for a part of a bulk copy; ``known`` is told when that will be back."""
+    ) -> int:
+        """The copy engine asks L2 for a part of a bulk copy; ``known`` is told when that will be back. The
+        cycle in which the port has taken it."""
         m, now = self.machine, self.clock.now
         self.bulk_free_ticks = max(now << TICK_BITS, self.bulk_free_ticks) + part.lines * m.bulk_line_ticks
         begin = max(self.bulk_free_ticks, self.port_free_ticks)
-        self.port_free_ticks = begin + len(part.sectors) * m.bulk_sector_ticks
+        writes = m.bulk_writes.get(operation.bulk_copy or "")
+        ticks = writes.sector_ticks if writes else m.bulk_sector_ticks
+        self.port_free_ticks = begin + len(part.sectors) * ticks
+        taken = ceil_cycles(self.port_free_ticks)
 
         def reach_l2() -> None:
             lanes_per_word = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
             ready = self.memory.serve(part.sectors, operation, self.clock.now, lanes_per_word)
             known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
 
-        self.clock.call(ceil_cycles(self.port_free_ticks) - now, Phase.MEMORY, reach_l2, self.sm, sequence)
+        self.clock.call(taken - now, Phase.MEMORY, reach_l2, self.sm, sequence)
+        return taken
 
     def _await(self, job: Job, asks: bool, leaders: list[Job]) -> None:
         """Let a job wait for the sectors that it asks for itself and for those of other loads."""

@@ -14,6 +14,7 @@ from smlab.sim.instruction_source import (
     COPY_GROUPS,
     EXITS,
     FAULTS,
+    GOES_ON,
     GROUP_SLOT,
     NOTIFIES,
     RETRY_CYCLES,
@@ -227,7 +228,11 @@ class StreamingMultiprocessor:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
         if scheduler.products_end > now:
             scheduler.held = now + operation.crowded_cycles
-        warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
+        fence_end = warp.result_at[STALL_SLOT] + operation.fence_cycles if operation.fence_cycles else 0
+        stalled = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
+        warp.result_at[STALL_SLOT] = max(stalled, fence_end)
+        if state == GOES_ON and self.source.pc(self.index, warp.slot) != operation.slot + 1:
+            warp.result_at[STALL_SLOT] += self.machine.taken_branch_cycles
         warp.groups += operation.closes_group
         warp.products += operation.closes_products
         if operation.bulk_copy and warp.lanes:
@@ -259,14 +264,17 @@ class StreamingMultiprocessor:
         for scheduler in self.schedulers:
             scheduler.banks_awaited += blocks * -(-size // (self.machine.banks * self.machine.bank_bytes))
         target = GROUP_SLOT + warp.groups % COPY_GROUPS if operation.joins_group else -1
+        writes = self.machine.bulk_writes.get(operation.bulk_copy or "")
+        read_cycles = writes.read_cycles if writes else 0
+        awaited = -1 if read_cycles else target
         for copy in request.copies if not parts else ():
-            copy.done = now + self.machine.bulk_extra_cycles
+            copy.done = now + max(1, self.machine.bulk_extra_cycles)
         returns: list[int] = []
 
         def back() -> None:
             warp.in_flight -= 1
-            if target >= 0:
-                warp.pending[target] -= 1
+            if awaited >= 0:
+                warp.pending[awaited] -= 1
             self.wake(self.scheduler_of(warp), self.clock.now)
             if warp.left and not warp.in_flight:
                 self._finish(warp)
@@ -279,9 +287,11 @@ class StreamingMultiprocessor:
 
         for part in parts:
             warp.in_flight += 1
-            if target >= 0:
-                warp.pending[target] += 1
-            self.path.l1.ask_in_bulk(part, operation, self.jobs, known)
+            if awaited >= 0:
+                warp.pending[awaited] += 1
+            taken = self.path.l1.ask_in_bulk(part, operation, self.jobs, known)
+            if target >= 0 and awaited < 0:
+                warp.result_at[target] = max(warp.result_at[target], taken + read_cycles)
             self.jobs += 1
 
     def _fetch(self, warp: MachineCodeWarp, place: int) -> None:

@@ -172,8 +172,8 @@ def share_of(gpu: Gpu, sms: int | str) -> Gpu:
     named = ("l2.bandwidth_bytes_per_s", "dram.bandwidth_bytes_per_s", "dram.sustained_bandwidth_bytes_per_s")
     keys = [key for key in named if gpu.has(key)]
     values = {key: gpu.number(key) * simulated / whole for key in keys}
-    intervals = ("gpu.block_dispatch_cycles", "gpu.warp_dispatch_cycles")
-    values |= {key: gpu.number(key) * whole / simulated for key in intervals}
+    intervals = [f"gpu.{what}_{when}_cycles" for what in ("block", "warp") for when in ("dispatch", "refill")]
+    values |= {key: gpu.number(key) * whole / simulated for key in intervals if gpu.has(key)}
     return gpu.with_values(values, source="assumed: the share of the simulated SMs")
 
 

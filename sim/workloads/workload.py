@@ -274,17 +274,30 @@ def check_fits(kernel: Kernel, machine: Machine) -> None:
         "registers in a thread", kernel.registers_per_thread, machine.max_registers_per_thread, "a thread"
     )
     at_most("registers in a block", registers_of_block(kernel, machine), machine.registers, "an SM")
+    if kernel.registers_per_thread:
+        room = warps_by_registers(kernel, machine)
+        at_most("warps of so many registers in a block", kernel.warps_per_block, room, "an SM")
     for program in kernel.programs:
         for instruction, _ in program.instructions():
             if instruction.cls.unit is Unit.ATOMIC:
                 machine.atomic(instruction.cls.operation)
 
 
-def registers_of_block(kernel: Kernel, machine: Machine) -> int:
-    """Registers that one block takes: each warp's share rounded up to the allocation unit."""
+def registers_of_warp(kernel: Kernel, machine: Machine) -> int:
+    """Registers that one warp takes, rounded up to the allocation unit."""
     unit = machine.register_unit_per_warp
-    per_warp = -(-kernel.registers_per_thread * machine.warp_lanes // unit) * unit
-    return per_warp * kernel.warps_per_block
+    return -(-kernel.registers_per_thread * machine.warp_lanes // unit) * unit
+
+
+def registers_of_block(kernel: Kernel, machine: Machine) -> int:
+    """Registers that one block takes."""
+    return registers_of_warp(kernel, machine) * kernel.warps_per_block
+
+
+def warps_by_registers(kernel: Kernel, machine: Machine) -> int:
+    """Warps that an SM's registers hold: each scheduler has its own part of them."""
+    share = machine.registers // machine.schedulers
+    return machine.schedulers * (share // registers_of_warp(kernel, machine))
 
 
 def shared_bytes_of_block(kernel: Kernel, machine: Machine) -> int:
@@ -301,8 +314,8 @@ def blocks_per_sm(kernel: Kernel, machine: Machine) -> int:
         machine.max_warps // kernel.warps_per_block,
         machine.max_threads // (kernel.warps_per_block * machine.warp_lanes),
     ]
-    if registers := registers_of_block(kernel, machine):
-        limits.append(machine.registers // registers)
+    if kernel.registers_per_thread:
+        limits.append(warps_by_registers(kernel, machine) // kernel.warps_per_block)
     if shared := shared_bytes_of_block(kernel, machine):
         limits.append(machine.shared_bytes // shared)
     return min(limits)

@@ -118,6 +118,7 @@ _OTHERS = (
     "fp64",
     "fp64-mul",
     "fp64-conversion",
+    "packed-conversion",
     "sfu",
     "control",
     "think",

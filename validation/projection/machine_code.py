@@ -107,7 +107,7 @@ def _run(one: CodeRun, data: LaunchData) -> RunTime:
         check_shared=False,
     )
     found = run_machine_code(launch, one.gpu, sms=one.sms, keep=Record.TOTALS)
-    return RunTime(found.cycles, found.cycles_low, found.cycles_high, float(one.gpu.number("clock.sm_hz")))
+    return RunTime(found.cycles, found.cycles_low, found.cycles_high, float(found.lowered.machine.sm_hz))
 
 
 def _key(one: CodeRun, data: LaunchData) -> bytes:

@@ -25,6 +25,7 @@ from smlab.sim.isa.memory_layout import (
     BULK_REQUEST,
     CLOCK,
     CLUSTER_ARRIVED,
+    CLUSTER_BARRIER_CYCLES,
     CLUSTER_BLOCKS,
     CLUSTER_COUNT,
     CLUSTER_EXITED,
@@ -376,7 +377,7 @@ def await_cluster(warp: int, launch: int) -> Any:
     """Whether all warps of the cluster have come as often as this one, and this block knows it."""
     count, delay = at(warp, CLUSTER_COUNT), 0
     if at(launch, COPIES_TIMED) != 0:
-        delay = at(launch, NETWORK_CYCLES)
+        delay = at(launch, CLUSTER_BARRIER_CYCLES)
     for rank in range(at(launch, CLUSTER_BLOCKS)):
         block = block_of_rank(warp, launch, rank)
         if block == 0 or at(block, CLUSTER_EXITED) == at(launch, WARPS) or at(block, CLUSTER_PHASE) > count:

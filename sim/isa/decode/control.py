@@ -82,6 +82,18 @@ def is_system_fence(instruction: SassInstruction) -> bool:
     return is_fence(instruction) and "SYS" in instruction.modifiers
 
 
+def awaits_errors(instruction: SassInstruction) -> bool:
+    """Whether it waits for what accesses before a fence may have done wrong."""
+    return instruction.opcode == "ERRBAR"
+
+
+def bypasses_l1(instruction: SassInstruction) -> bool:
+    """Whether a load or a copy asks L2 whatever L1 holds: a strong one beyond its SM, or a copy past L1."""
+    modifiers = instruction.modifiers
+    beyond = "STRONG" in modifiers and not {"GPU", "SYS"}.isdisjoint(modifiers)
+    return instruction.opcode in ("LDG", "LD", "LDGSTS") and (beyond or "BYPASS" in modifiers)
+
+
 def empties_l1(instruction: SassInstruction) -> bool:
     """Whether L1 forgets what it holds, as behind a fence."""
     return instruction.opcode == "CCTL" and "IVALL" in instruction.modifiers

@@ -178,7 +178,8 @@ def _cut(m: tuple[str, ...]) -> int:
     return next((_SHORT[x] for x in m if x in _SHORT), 0)
 
 
-@opcode("I2F", "I2FP", "UI2F", "UI2FP", cls="conversion")
+@opcode("I2F", "UI2F", cls="conversion")
+@opcode("I2FP", "UI2FP", cls="packed-conversion")
 def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F32", "F64", "F16", "BF16", "S32", "U32", "S64", "U64", *_SHORT, *MODES)
     long = "S64" in m or "U64" in m

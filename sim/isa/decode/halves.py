@@ -202,7 +202,7 @@ def _mixed(m: tuple[str, ...], fields: dict[str, int]) -> tuple[int, dict[str, i
     return BY_NAME["bfma.f32" if "BF16" in m else "hfma.f32"], {**flags, **fields}
 
 
-@opcode("F2FP", "UF2FP", cls="conversion")
+@opcode("F2FP", "UF2FP", cls="packed-conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     small = next((x for x in m if x in ("E4M3", "E5M2")), None)
     if small is not None:

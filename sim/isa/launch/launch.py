@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.image import KernelImage, KernelParameter
+from smlab.hw_bench.sass.image import KernelImage, KernelParameter, reserved_shared_bytes
 from smlab.hw_bench.sass.runtime import HEAP_AT, HEAP_HEADER_BYTES, PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.execution.address_slice import rows_to_clear
@@ -38,8 +38,6 @@ from smlab.sim.isa.operation_codes import (
     STORE,
 )
 
-RESERVED_SHARED: Final = {90: 1024}
-"""Shared addresses begin here, from this architecture on."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_STACK: Final = 1024
@@ -73,7 +71,8 @@ class MachineLaunch:
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
     clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and
-    ``network_cycles`` from an SM of a cluster to another. ``cluster_shape`` is for kernels that were compiled
+    ``network_cycles`` from an SM of a cluster to another, and ``cluster_barrier_cycles`` from the last
+    arrival at a cluster's barrier. ``cluster_shape`` is for kernels that were compiled
     for clusters of any shape.
     ``most_checks``: after so many failed checks of barriers in shared memory, without a change of one, a
     block is stuck.
@@ -91,6 +90,7 @@ class MachineLaunch:
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     sm_hz: int = 1_000_000_000
     network_cycles: int = 0
+    cluster_barrier_cycles: int = 0
     cluster_shape: Dim | None = None
     most_checks: int = MOST_CHECKS
 
@@ -183,7 +183,8 @@ class MachineLaunch:
 
     @cached_property
     def shared_first(self) -> int:
-        return max((b for a, b in RESERVED_SHARED.items() if self.image.architecture >= a), default=0)
+        """Where the kernel's own shared addresses begin: behind the system's."""
+        return reserved_shared_bytes(self.image.architecture)
 
     @property
     def shared_bytes(self) -> int:
@@ -417,6 +418,10 @@ class MachineLaunch:
         return decode(self.image.function, self.rows)
 
     @cached_property
+    def uses_tensor_cores(self) -> bool:
+        return any(micro.cls == "tensor" for micro in self.code)
+
+    @cached_property
     def code_words(self) -> NDArray[np.int64]:
         """The words of the micro-operations (operations, words), before anything has its place."""
         return np.array([micro.words() for micro in self.code], dtype=np.int64)
@@ -634,6 +639,7 @@ class MachineMemory:
         words[memory_layout.MOST_CHECKS] = launch.most_checks
         words[memory_layout.CLUSTER_BLOCKS] = launch.cluster_blocks
         words[memory_layout.NETWORK_CYCLES] = launch.network_cycles
+        words[memory_layout.CLUSTER_BARRIER_CYCLES] = launch.cluster_barrier_cycles
         if (order := launch.launch_order) is not None:
             words[memory_layout.BLOCK_MAP] = order.ctypes.data
             self.rooms = np.zeros(launch.blocks, dtype=np.int64)

@@ -334,7 +334,7 @@ class AsynchronousUnits(WarpMemory):
                 continue
             if block.cluster_phase > w.cluster_count:
                 continue
-            known = block.cluster_time + self.launch.network_cycles
+            known = block.cluster_time + self.launch.cluster_barrier_cycles
             if block.cluster_phase == w.cluster_count and known <= w.clock:
                 continue
             w.pc -= 1

@@ -149,6 +149,8 @@ def block_of_rank(warp: int, launch: int, rank: int) -> Any:
     if rank < 0 or rank >= size:
         return 0
     number = mine - mine % size + rank
+    if number == mine:  # also where a cluster is one block, and nobody notes the others' places
+        return at(warp, BLOCK)
     block = at(at(launch, BLOCK_ROOMS), number)
     if block != 0 and at(block, NUMBER) != number + 1:
         return 0

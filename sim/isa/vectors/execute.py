@@ -37,7 +37,6 @@ from smlab.sim.isa.memory_layout import (
     AT_WARP_SYNC,
     BARRIER,
     BLOCK,
-    CLUSTER_BLOCKS,
     CONSECUTIVE,
     LANES,
     LIVE,
@@ -167,7 +166,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
     if code == d.EXIT:
         leaving = lanes & predicate(op, warp, I_PREDICATE_A)
         state = leave(warp, leaving) if leaving != 0 else GOES_ON
-        if state == EXITS and at(launch, CLUSTER_BLOCKS) > 1:
+        if state == EXITS:
             exit_in_cluster(warp, launch)
         return state
     if code == d.BSSY:

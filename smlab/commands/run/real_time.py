@@ -47,6 +47,8 @@ class RealTime:
             sampling_sd(first.cycles_low, first.cycles_high) ** 2
             + sum(weight * log**2 for weight, log in logs)
         )
+        if isinstance(first, MachineRun) and first.launch.uses_tensor_cores:
+            gpu = gpu.at_tensor_clock()
         errors = stored_errors()
         model = model_of(errors, gpu.architecture)
         low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))

@@ -68,6 +68,18 @@ def test_what_a_cubin_holds() -> None:
     assert compiled_resources(cubin()) == {"kernel": (24, 256, 16)}
 
 
+@pytest.mark.parametrize(("flags", "own"), [(0x4B, 2048), (0x50, 2048), (0x5A, 1024), (0x78, 1024)])
+def test_the_system_s_shared_memory_is_not_the_kernel_s(flags: int, own: int) -> None:
+    """From sm_90 on the section counts the 1,024 bytes that the driver keeps in each block. An H100's
+    driver refuses Triton's kernels that ask for so many fewer."""
+
+    def of_2_kib(section: list[Any]) -> None:
+        section[5] = 2048
+
+    resources = compiled_resources(cubin({".nv.shared.kernel": of_2_kib}, flags=flags))["kernel"]
+    assert resources.static_shared_bytes == own
+
+
 def test_a_section_without_content_is_read_to_a_bound() -> None:
     def huge(row: list[Any]) -> None:
         row[5] = 1 << 60

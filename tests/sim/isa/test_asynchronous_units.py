@@ -173,8 +173,9 @@ def test_a_copy_has_a_rate_of_its_own_in_both_engines() -> None:
         cycles = {copied(box, (0, 0), timed(engine, gpu))[1] for engine in ("simpy", "compiled")}
         assert len(cycles) == 1
         found.append(cycles.pop())
+    asked_again = GPU.integer("shared.phase_check_latency_cycles") + 5
     for slower in found[1:]:
-        assert lines - 8 <= slower - found[0] <= lines + 8
+        assert abs(slower - found[0] - lines) < asked_again
 
 
 def test_a_copy_counts_in_l2() -> None:

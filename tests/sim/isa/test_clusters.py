@@ -235,3 +235,24 @@ def test_where_there_are_no_clusters_they_are_refused() -> None:
     launch = MachineLaunch(kernel("", ""), (8, 1, 1), (32, 1, 1))
     with pytest.raises(SmlabError, match="this GPU has no clusters of blocks"):
         run_machine_code(launch, load_gpu("a100-40"))
+
+
+def test_a_cluster_of_one_block_has_its_barrier() -> None:
+    """A block that was compiled for a cluster of its own waits there for its warps, one of which exits."""
+    body = f"""
+setp.lt.u32 %p0, %r0, 32; @%p0 bra behind;
+{SYNC} {SYNC}
+mapa.shared::cluster.u32 %r3, %r1, 0; mad.lo.u32 %r3, %r0, 4, %r3; st.shared::cluster.b32 [%r3], %r0; {SYNC}
+mad.lo.u32 %r4, %r0, 4, %r1; ld.shared.b32 %r5, [%r4]; ld.param.u64 %w1, [out]; mul.wide.u32 %w2, %r0, 4;
+add.u64 %w1, %w1, %w2; st.global.u32 [%w1], %r5;
+behind:"""
+    results = []
+    for engine in ENGINES:
+        out = np.zeros(96, np.uint32)
+        shape = ".reqnctapercluster 1, 1, 1"
+        launch = MachineLaunch(
+            kernel(body, shape=shape), (1, 1, 1), (96, 1, 1), (out,), dynamic_shared_bytes=512
+        )
+        results.append(run(launch, engine))
+        assert out.tolist() == [0] * 32 + list(range(32, 96)), engine
+    assert first_difference(*results[1:]) is None

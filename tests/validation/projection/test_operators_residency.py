@@ -30,17 +30,11 @@ def in_the_simulator(gpu: Gpu, warps: int, registers: int, shared: int) -> int:
     registers=st.integers(1, 255),
     shared=st.integers(0, 48 * 1024),
 )
-def test_residency_agrees_where_blocks_fill_the_schedulers_evenly(
-    gpu: Gpu, warps: int, registers: int, shared: int
-) -> None:
-    """The simulator has one register file; the occupancy rules give each scheduler its part, which odd
-    blocks can waste."""
-    here = resident_blocks(gpu, 32 * warps, registers, shared)
-    there = in_the_simulator(gpu, warps, registers, shared)
-    if warps % gpu.integer("sm.schedulers") == 0:
-        assert here == there
-    else:
-        assert here <= there
+def test_residency_agrees(gpu: Gpu, warps: int, registers: int, shared: int) -> None:
+    """Each scheduler has its part of the registers, of which odd blocks can waste some."""
+    assert resident_blocks(gpu, 32 * warps, registers, shared) == in_the_simulator(
+        gpu, warps, registers, shared
+    )
 
 
 def test_a_block_of_three_warps_wastes_registers_of_a_scheduler() -> None:
@@ -48,7 +42,12 @@ def test_a_block_of_three_warps_wastes_registers_of_a_scheduler() -> None:
     hold 6."""
     v100 = load_gpu("v100")
     assert resident_blocks(v100, 96, 104) == 5
-    assert in_the_simulator(v100, 3, 104, 0) >= 5
+    assert in_the_simulator(v100, 3, 104, 0) == 5
+
+
+def test_an_h100_holds_as_many_blocks_of_three_warps_as_its_driver_says() -> None:
+    """Measured by us on an H100 SXM (driver 580): 16 blocks of 96 threads with 40 registers."""
+    assert in_the_simulator(load_gpu("h100-sxm"), 3, 40, 0) == 16
 
 
 @pytest.mark.parametrize("warps", [2, 4])
