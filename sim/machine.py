@@ -207,6 +207,7 @@ class Machine:
     shared_reserved_bytes_per_block: int
     shared_unit_bytes: int
     block_launch_cycles: int
+    block_turn: int | None  # schedulers; None: warps take the lowest free slots
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
     block_refill_ticks: int  # the same for a block that takes the place of another
@@ -585,6 +586,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
+        block_turn=gpu.integer("sm.block_turn") if gpu.has("sm.block_turn") else None,
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
         block_refill_ticks=_refill_ticks(gpu, "block"),
