@@ -236,9 +236,9 @@ class Machine:
     shared_reserved_bytes_per_block: int
     shared_unit_bytes: int
     block_launch_cycles: int
-    block_turnover_cycles: (
-        int  # from a block's exit to the first issue of the one that gets its room, at least
-    )
+    # From a block's exit to the first issue of the one that gets its room, at least.
+    block_turnover_cycles: int
+    block_turn: int | None  # schedulers; None: warps take the lowest free slots
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
     block_refill_ticks: int  # the same for a block that takes the place of another
@@ -656,6 +656,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
         block_turnover_cycles=round(_optional(gpu, "sm.block_turnover_cycles")),
+        block_turn=gpu.integer("sm.block_turn") if gpu.has("sm.block_turn") else None,
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
         block_refill_ticks=_refill_ticks(gpu, "block"),

@@ -487,7 +487,7 @@ def advance(address: int, low: int, high: int, steps: int) -> int:
 
 @helper
 def launch(st: State, i: int) -> None:
-    """Make the first block that SM ``i`` was given resident: its warps take the lowest free slots."""
+    """Make the first block that SM ``i`` was given resident: its warps take free slots."""
     sm = sm_at(st, i)
     given = assigned_at(st, i * st.blocks_per_sm)
     b, begin = given.block, given.begin
@@ -516,7 +516,7 @@ def launch(st: State, i: int) -> None:
         member.value = 0
         if role < 0:
             continue
-        w = i * st.max_warps + free_slot(st, i)
+        w = i * st.max_warps + (turned_slot(st, i) if st.turns != 0 else free_slot(st, i))
         member.value = w + 1
         if st.source != 0:
             room = i * st.blocks_per_sm + block.room
@@ -527,6 +527,22 @@ def launch(st: State, i: int) -> None:
         block.executing += 1
         block.unfinished += 1
         proceed(st, i, w, ready, now)
+    if st.turns != 0 and block.unfinished % st.schedulers == 0:
+        sm.next_scheduler = (sm.next_scheduler + st.block_turn) % st.schedulers
+
+
+@inlined
+def turned_slot(st: State, i: int) -> Word:
+    """The lowest free slot of the scheduler whose turn it is, or of the next one that has one."""
+    sm = sm_at(st, i)
+    found, nearest = NEVER, NEVER
+    for s in range(st.schedulers):
+        away = (s + st.schedulers - sm.next_scheduler) % st.schedulers
+        slot = lowest_bit(~scheduler_at(st, i * st.schedulers + s).residents) * st.schedulers + s
+        if slot < st.max_warps and away < nearest:
+            found, nearest = slot, away
+    sm.next_scheduler = (found + 1) % st.schedulers
+    return found
 
 
 @inlined

@@ -338,8 +338,11 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     ``roles``."""
     machine, kernel = lowered.machine, lowered.kernel
     resident = min(blocks_per_sm(kernel, machine), -(-kernel.blocks // kernel.sms))
-    # The lowest free slots are taken first, so no others than these are ever in use.
-    warps = max(1, min(machine.max_warps, resident * int((roles >= 0).sum(axis=1).max())))
+    # The lowest free slots are taken first, of the SM or of a scheduler: no others are ever in use.
+    of_block = int((roles >= 0).sum(axis=1).max())
+    if machine.block_turn is not None:
+        of_block = -(-of_block // machine.schedulers) * machine.schedulers
+    warps = max(1, min(machine.max_warps, resident * of_block))
     if -(-warps // machine.schedulers) > MAX_WARPS_OF_SCHEDULER:
         raise SmlabError.at(
             f"{kernel.name} on {machine.name}",
@@ -487,6 +490,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "warp_dispatch_ticks": machine.warp_dispatch_ticks,
         "block_refill_ticks": machine.block_refill_ticks,
         "warp_refill_ticks": machine.warp_refill_ticks,
+        "turns": int(machine.block_turn is not None),
+        "block_turn": machine.block_turn or 0,
         "barrier_cycles": machine.barrier_latency_cycles,
         "blocks": kernel.blocks,
         "places": kernel.warps_per_block,

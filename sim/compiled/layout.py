@@ -115,7 +115,7 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
-    " block_refill_ticks warp_refill_ticks turnover_cycles"
+    " block_refill_ticks warp_refill_ticks turnover_cycles turns block_turn"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
@@ -217,7 +217,7 @@ SM = _lines(
     " request_free constant_free arbiter_free"
     " stage_carry turn"
     " atomics_not_taken busy_since barrier_free"
-    " rooms fetch_free flying horizon return_place bulk_free taken products_end"
+    " rooms fetch_free flying horizon return_place bulk_free taken products_end next_scheduler"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first. It takes

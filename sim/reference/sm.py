@@ -67,6 +67,7 @@ class StreamingMultiprocessor:
         self.barrier_free = 0  # when the barrier unit can take an arrival
         self.looks: set[int] = set()
         self.free_slots = list(range(machine.max_warps))
+        self.next_scheduler = 0  # for the next warp, modulo their number
         self.max_blocks = blocks_per_sm(lowered.kernel, machine)
         self.source = shared.source
         self.instruction_stalls = shared.instruction_stalls
@@ -104,7 +105,7 @@ class StreamingMultiprocessor:
             role = kernel.role(index, place)
             if role == NO_WARP:
                 continue
-            slot = self.free_slots.pop(0)
+            slot = self._take_slot()
             warp = self._new_warp(block, place, role, slot)
             warp.ready = ready
             self.launched_warps += 1
@@ -112,9 +113,20 @@ class StreamingMultiprocessor:
             scheduler = self.scheduler_of(warp)
             scheduler.add(warp)
             self.wake(scheduler, now)
+        if self.machine.block_turn is not None and len(block.warps) % self.machine.schedulers == 0:
+            self.next_scheduler += self.machine.block_turn
         block.unfinished = block.executing = len(block.warps)
         self.resident.change(now, len(block.warps))
         return block
+
+    def _take_slot(self) -> int:
+        """The lowest free slot; where blocks take turns, of the scheduler that is next, or behind it."""
+        many, slot = self.machine.schedulers, self.free_slots[0]
+        if self.machine.block_turn is not None:
+            slot = min(self.free_slots, key=lambda s: ((s - self.next_scheduler) % many, s))
+            self.next_scheduler = slot + 1
+        self.free_slots.remove(slot)
+        return slot
 
     def _new_warp(self, block: Block, place: int, role: int, slot: int) -> Warp:
         program, now = self.lowered.programs[role], self.clock.now

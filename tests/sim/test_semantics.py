@@ -430,6 +430,45 @@ def test_the_policies_choose_as_they_say(gpu: Gpu) -> None:
     assert set(trace.scheduler.tolist()) == {0, 1}
 
 
+MEASURED_SLOTS = {
+    1: (3, 0, 1, 2),
+    2: (0, 2, 4, 6),
+    3: (1, 0, 7, 10),
+    4: (0, 5, 10, 15),
+    5: (1, 6, 11, 12),
+    6: (1, 7, 13, 19),
+    8: (2, 11, 16, 25),
+    16: (0, 17, 34, 51),
+}
+"""Slots (``%warpid``) of the first warps of four blocks of one SM of an H100, by warps of a block."""
+
+
+@pytest.mark.parametrize(("warps", "measured"), MEASURED_SLOTS.items())
+def test_blocks_begin_with_one_scheduler_after_the_other(
+    gpu: Gpu, warps: int, measured: tuple[int, ...]
+) -> None:
+    """Where the description has it; the first block begins with scheduler 0, on the card with any."""
+    think, few = Instruction("think", duration=Duration(500)), {"shared_bytes": 1024, "sms": 1}
+    turned = gpu.with_values({"sm.block_turn": 1}, source="test")
+    slots = run(turned, think, warps=warps, blocks=4, **few).warps.slot
+    assert sorted(slots.tolist()) == sorted({*slots.tolist()})
+    assert [int(s) % 4 for s in slots[::warps]] == [(s - measured[0]) % 4 for s in measured]
+    if measured[0] == 0:
+        assert slots[::warps].tolist() == [*measured]
+    assert run(gpu, think, warps=warps, blocks=4, **few).warps.slot.tolist() == list(range(4 * warps))
+
+
+def test_turns_go_on_behind_blocks_that_are_gone(gpu: Gpu) -> None:
+    think, turned = (
+        Instruction("think", duration=Duration(500)),
+        gpu.with_values({"sm.block_turn": 1}, source="test"),
+    )
+    slots = run(turned, think, warps=32, blocks=6, shared_bytes=1024, sms=1).warps.slot[::32]
+    assert [int(s) % 4 for s in slots] == [0, 1, 2, 3, 0, 1]
+    slots = run(turned, think, warps=7, blocks=40, shared_bytes=1024, sms=1).warps.slot
+    assert slots.max() < 64
+
+
 def test_blocks_wait_until_an_sm_has_room(gpu: Gpu) -> None:
     think = Instruction("think", name="t", duration=Duration(100))
     result = run(gpu, think, fp32("t"), warps=32, blocks=5)

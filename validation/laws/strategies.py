@@ -161,7 +161,8 @@ def machines(draw: st.DrawFn, base: str = "a100-40") -> Machine:
     """A drawn GPU under a drawn policy, as the engines see it; caches may be so small that lines are
     evicted."""
     machine = machine_from(draw(_gpus(base)), draw(_POLICIES))
-    return dataclasses.replace(machine, l1=draw(_CACHE_SHAPES), l2=draw(_CACHE_SHAPES))
+    turn = draw(st.sampled_from((None, 0, 1, 3)))
+    return dataclasses.replace(machine, l1=draw(_CACHE_SHAPES), l2=draw(_CACHE_SHAPES), block_turn=turn)
 
 
 @cache
