@@ -113,7 +113,7 @@ def test_a_load_keeps_its_address_unit_for_each_of_its_lines(machine: Machine, e
 
 def test_a_shared_load_keeps_its_address_unit_for_each_of_its_passes(machine: Machine, engine: str) -> None:
     """Eight lanes on a bank: eight passes, which take the address unit 16 cycles."""
-    load = Instruction("shared-load", memory=Strided(8))
+    load = Instruction("shared-load", shared=Strided(8))
 
     def added(line_cycles: int) -> int:
         changed = replace(machine, l1_address_line_ticks=line_cycles << TICK_BITS)
