@@ -297,7 +297,7 @@ class Machine:
     l1_line_ticks: int
     l1_latency_cycles: int
     l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
-    l1_address_line_ticks: int  # what a sub-core's address unit takes for each line of a load
+    l1_address_line_ticks: int  # what a sub-core's address unit takes for each line, or pass, of a load
     port_sector_ticks: int
     stores: StoreTiming
     l2: CacheShape
@@ -426,7 +426,7 @@ class Machine:
             return RequestTicks(self.address_ticks, stage, each // registers)
         if cls.operation not in ("reduce", "atomic"):
             later = self.shared_pass_latency_ticks if cls.unit is Unit.SHARED else stage
-            loads = cls.unit is Unit.GLOBAL and cls.operation == "load"
+            loads = cls.unit in (Unit.GLOBAL, Unit.SHARED) and cls.operation == "load"
             return RequestTicks(
                 self.address_ticks,
                 stage,

@@ -8,7 +8,7 @@ import pytest
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.instruction import SassInstruction
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record
-from smlab.sim.address_patterns import Affine
+from smlab.sim.address_patterns import Affine, Strided
 from smlab.sim.isa.decode.control import asks_l2
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import TICK_BITS, Machine, SliceTiming, StoreTiming, machine_from
@@ -109,6 +109,24 @@ def test_a_load_keeps_its_address_unit_for_each_of_its_lines(machine: Machine, e
     assert added(0, 1) == added(0, 2) // 2 == 20 * 32
     assert added(2, 1) == 20 * 64
     assert added(2, 2) == pytest.approx(20 * 64, abs=32)
+
+
+def test_a_shared_load_keeps_its_address_unit_for_each_of_its_passes(machine: Machine, engine: str) -> None:
+    """Eight lanes on a bank: eight passes, which take the address unit 16 cycles."""
+    load = Instruction("shared-load", shared=Strided(8))
+
+    def added(line_cycles: int) -> int:
+        changed = replace(machine, l1_address_line_ticks=line_cycles << TICK_BITS)
+
+        def cycles(times: int) -> int:
+            return _run(
+                engine, lower(_kernel(Loop(times, (load,)), shared_bytes_per_block=4096), changed)
+            ).cycles
+
+        return cycles(30) - cycles(10)
+
+    assert added(0) == 20 * 8
+    assert added(2) == 20 * 16
 
 
 @pytest.mark.parametrize(
