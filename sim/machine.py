@@ -273,6 +273,8 @@ class Machine:
     constant_interval_cycles: int
     taken_branch_cycles: int  # what a taken branch keeps its warp beyond its stall cycles
     shared_pass_ticks: int
+    stage_jobs: int  # that the data stage works on at once
+    stage_entries: int  # jobs that wait for it or are in it; 0 where the arbiter waits instead
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
     match_value_ticks: int  # how much later its result comes for each value beyond the first
@@ -286,6 +288,7 @@ class Machine:
     atomic_pipes: int
     atomic_address_ticks: int
     atomic_stage_ticks: int  # a pass of an atomic in the data stage
+    cas_stage_ticks: int  # that of a compare-and-swap
     atomic_round_gap_cycles: int
     atomics: dict[str, AtomicTiming]
     line_bytes: int
@@ -327,6 +330,8 @@ class Machine:
         """What a pass, or a line, of an access of a class takes of the data stage."""
         if cls.operation == "match":
             return self.match_pass_ticks
+        if cls.operation == "cas":
+            return self.cas_stage_ticks
         return {Unit.GLOBAL: self.l1_line_ticks, Unit.ATOMIC: self.atomic_stage_ticks}.get(
             cls.unit, self.shared_pass_ticks
         )
@@ -553,6 +558,11 @@ def _refill_ticks(gpu: Gpu, what: str) -> int:
     return to_ticks(gpu.number(key if gpu.has(key) else f"gpu.{what}_dispatch_cycles"))
 
 
+def _atomic_pass_cycles(gpu: Gpu) -> float:
+    """A pass of an atomic in the data stage."""
+    return float(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass"))
+
+
 def _of_group(gpu: Gpu, name: str, without: int) -> int:
     """A constant of products by groups of warps; ``without`` where a description has none."""
     key = f"tensor.group_{name}"
@@ -723,6 +733,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
         taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
+        stage_jobs=gpu.integer("shared.jobs_at_once") if gpu.has("shared.jobs_at_once") else 1,
+        stage_entries=gpu.integer("shared.queue_entries") if gpu.has("shared.queue_entries") else 0,
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
         match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),
@@ -760,9 +772,13 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
         atomic_pipes=gpu.integer("atomic.pipes") if gpu.has("atomic.pipes") else 1,
         atomic_address_ticks=to_ticks(gpu.number("atomic.address_interval_cycles")),
-        atomic_stage_ticks=max(
+        atomic_stage_ticks=max(1, to_ticks(_atomic_pass_cycles(gpu))),
+        cas_stage_ticks=max(
             1,
-            to_ticks(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass")),
+            to_ticks(
+                _atomic_pass_cycles(gpu)
+                * (gpu.number("atomic.cas_stage_factor") if gpu.has("atomic.cas_stage_factor") else 1)
+            ),
         ),
         atomic_round_gap_cycles=round(gpu.number("atomic.round_gap_cycles")),
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},

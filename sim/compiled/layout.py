@@ -121,7 +121,8 @@ _CONSTANTS = (
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
     " unsampled_crowds crowded_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval constant_interval taken_branch atomic_entries servers round_gap barrier_interval"
+    " request_interval stage_jobs stage_entries constant_interval taken_branch"
+    " atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
@@ -212,13 +213,18 @@ SM = _lines(
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
-    " load_passes store_passes store_sectors stage_free constant_free arbiter_free stage_carry turn"
+    " load_passes store_passes store_sectors stage_free stage_later stage_place stage_begun"
+    " request_free constant_free arbiter_free"
+    " stage_carry turn"
     " atomics_not_taken busy_since barrier_free"
     " rooms fetch_free flying horizon return_place bulk_free taken products_end"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first. It takes
-one from ``arbiter_free`` on, for the data stage from ``stage_free``, a constant load from ``constant_free``.
+one from ``arbiter_free`` on, a constant load from ``constant_free``, any other from ``request_free`` and
+``stage_free``, when the data stage has room; where that works on two jobs, ``stage_later`` is when the other
+place is free. Where it has a queue, ``stage_place`` is the next place in the table ``passed``, and
+``stage_begun`` is when the stage begins with the last job that was let in.
 ``atomics_not_taken`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound
 the time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see,
 ``horizon`` is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and
@@ -231,11 +237,13 @@ schedulers'."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready first_for"
-    " queue_head queued free_at address_carry coming residents products_end held owed awaited product_carry"
+    " queue_head queued free_at passing_until address_carry coming residents products_end held owed"
+    " awaited product_carry"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``first_for`` whether that is an atomic
-(`ON_SHARED`, `ON_GLOBAL`) or a constant load (`ON_CONSTANTS`);
+(`ON_SHARED`, `ON_GLOBAL`) or a constant load (`ON_CONSTANTS`); until ``passing_until`` its job before is in
+the data stage;
 ``blocked`` has a bit for each warp with a timer, ``coming`` for those of them that then want a place in the
 queue, which nobody looks at while that is full; ``next_wake`` is the first of the other timers, ``last_age``
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
@@ -342,6 +350,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "queued": QUEUED,  # what waits in the sub-cores, by scheduler and place
     "server": SERVER,
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
+    "passed": CELL,  # by SM and place: when the job in the data stage's queue that had it last has passed
     "returning": CELL,  # by SM and place: when the atomic on global memory that had it last was back
     "warp": WARP,
     "wake": CELL,  # by scheduler and place, in whole cache lines, of a warp with a timer: when that runs out
