@@ -115,7 +115,8 @@ class Operation:
     or reduction that one of them may wait for. Products of matrices by a group of warps form groups in the
     same way: ``joins_products``, ``closes_products`` and ``products_left``; while the tensor core does such
     products, an instruction keeps its scheduler for ``crowded_cycles``. ``bulk_copy`` is what the copy engine
-    does with global memory, a load or a store, of ``bulk_sectors`` sectors at most.
+    does with global memory, a load or a store, of ``bulk_sectors`` sectors at most. A load ``past_l1`` asks
+    L2 whatever L1 has.
     """
 
     slot: int
@@ -148,10 +149,10 @@ class Operation:
     is_shared_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False
-    bypasses_l1: bool = False
     bulk_copy: str | None = None
     follows_copies: bool = False
     bulk_sectors: int = 0
+    past_l1: bool = False
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -343,6 +344,7 @@ def _lower_instruction(
             words = instruction.width // 32
             affine = Affine(lane_stride_bytes=4 * words, warp_stride_bytes=128 * words)
     if cls.unit is Unit.GLOBAL:
+        count = machine.least_passes(cls, instruction.width)
         _check_aligned(context, instruction, affine, addresses)
     if affine is not None:
         _check_range(context, instruction, affine, times)
@@ -361,7 +363,7 @@ def _lower_instruction(
         tail_cycles=tail,
         hidden_wavefronts=width // 32,
         read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
-        request=machine.request_ticks(cls),
+        request=machine.request_ticks(cls, width // 32 if cls.operation == "store" else 1),
     )
 
 

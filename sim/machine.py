@@ -122,13 +122,30 @@ class GlobalAtomicTiming:
 
 
 @dataclass(frozen=True)
+class StoreTiming:
+    """What a store takes of its SM's port for a sector, and more for a line of which it does not write all
+    bytes of its sectors; and the same of what all SMs share on the way to L2."""
+
+    sector_ticks: int
+    partial_line_ticks: int
+    l2_sector_ticks: int
+    l2_partial_line_ticks: int = 0
+
+    def port_ticks(self, sectors: int, lines: int, whole: bool) -> int:
+        """What a store of so many sectors in so many lines takes of the port."""
+        return sectors * self.sector_ticks + (0 if whole else lines * self.partial_line_ticks)
+
+
+@dataclass(frozen=True)
 class SliceTiming:
     """The slices of L2 (`sim/SEMANTICS.md`, 7.3), each a server of its own; one where ``count`` is 0.
 
     A region of 2^``region_bits`` lines lies in two of them, 2^``part_bits`` in one and as many in the other,
     in turn. A slice takes ``sector_ticks`` for a sector read or written. An atomic takes it
     ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
-    ``sms`` are simulated: what they ask of a slice, the others ask as well.
+    ``sms`` are simulated: what they ask of a slice, the others ask as well. With ``waits_for_lanes`` it
+    serves the lanes on one word before it takes the next sector. The ways between SMs and slices differ by up
+    to ``spread_ticks``.
     """
 
     count: int = 0
@@ -139,6 +156,8 @@ class SliceTiming:
     atomic_line_ticks: int = 0
     sms: int = 1
     all_sms: int = 1
+    waits_for_lanes: bool = False
+    spread_ticks: int = 0
 
     def slice_of(self, line: int) -> int:
         """The slice that a line lies in. Regions are spread by Knuth's multiplicative hash, which puts
@@ -148,11 +167,18 @@ class SliceTiming:
         part = line >> self.part_bits ^ scattered >> 15
         return 2 * pair + (part & 1) if self.count > 1 else 0
 
+    def way_ticks(self, line: int, sm: int) -> int:
+        """How much longer a line's way to an SM is than the shortest one. Which slice is near which SM is
+        scattered by the same hash."""
+        place = (self.slice_of(line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+        return self.spread_ticks * place >> 32 if self.count else 0
+
     def occupied(self, ticks: int) -> int:
         """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
         return -(-ticks * self.all_sms // self.sms)
 
 
+SMS_APART = 4096
 SLICE_SPREAD = 0x9E3779B1
 """2^32 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -160,8 +186,9 @@ SLICE_SPREAD = 0x9E3779B1
 @dataclass(frozen=True)
 class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
-    comes for each pass beyond those that its width needs; and, of an atomic on global memory, of the port for
-    each lane and packet, and of L2 for each lane on a word."""
+    comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
+    each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
+    a word. ``bytes`` are a lane's of a store."""
 
     address: int = 0
     stage: int = 0
@@ -169,6 +196,8 @@ class RequestTicks:
     lane: int = 0
     packet: int = 0
     word: int = 0
+    address_pass: int = 0
+    bytes: int = 0
 
 
 NO_REQUEST = RequestTicks()
@@ -207,6 +236,9 @@ class Machine:
     shared_reserved_bytes_per_block: int
     shared_unit_bytes: int
     block_launch_cycles: int
+    block_turnover_cycles: (
+        int  # from a block's exit to the first issue of the one that gets its room, at least
+    )
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
     block_refill_ticks: int  # the same for a block that takes the place of another
@@ -220,7 +252,7 @@ class Machine:
     least_tensor_shape: tuple[
         int, int, int
     ]  # rows, bytes of a row, and rows of doubles that it takes at least
-    least_tensor_cycles: float  # what a product takes at least
+    least_tensor_ticks: int  # what a product takes at least
     group_tail_cycles: tuple[int, int]  # first matrix in registers, shared
     group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
     group_queue_entries: tuple[
@@ -241,6 +273,8 @@ class Machine:
     constant_interval_cycles: int
     taken_branch_cycles: int  # what a taken branch keeps its warp beyond its stall cycles
     shared_pass_ticks: int
+    stage_jobs: int  # that the data stage works on at once
+    stage_entries: int  # jobs that wait for it or are in it; 0 where the arbiter waits instead
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
     match_value_ticks: int  # how much later its result comes for each value beyond the first
@@ -254,6 +288,7 @@ class Machine:
     atomic_pipes: int
     atomic_address_ticks: int
     atomic_stage_ticks: int  # a pass of an atomic in the data stage
+    cas_stage_ticks: int  # that of a compare-and-swap
     atomic_round_gap_cycles: int
     atomics: dict[str, AtomicTiming]
     line_bytes: int
@@ -261,8 +296,10 @@ class Machine:
     l1: CacheShape
     l1_line_ticks: int
     l1_latency_cycles: int
-    l1_serves_bypassing: bool  # L1 gives what it holds to what asks L2, too
+    l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
+    l1_address_line_ticks: int  # what a sub-core's address unit takes for each line of a load
     port_sector_ticks: int
+    stores: StoreTiming
     l2: CacheShape
     l2_sector_ticks: int
     l2_atomic_sector_ticks: int
@@ -293,6 +330,8 @@ class Machine:
         """What a pass, or a line, of an access of a class takes of the data stage."""
         if cls.operation == "match":
             return self.match_pass_ticks
+        if cls.operation == "cas":
+            return self.cas_stage_ticks
         return {Unit.GLOBAL: self.l1_line_ticks, Unit.ATOMIC: self.atomic_stage_ticks}.get(
             cls.unit, self.shared_pass_ticks
         )
@@ -327,14 +366,22 @@ class Machine:
         way_down = self.front_cycles + sum(
             ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_served_ticks)
         )
-        return max(1, self.l2_latency_cycles - way_down)
+        return max(1, self.l2_latency_cycles - ceil_cycles(self.l2_slices.spread_ticks // 2) - way_down)
 
     @cached_property
     def dram_extra_cycles(self) -> int:
         """What a DRAM access adds to an L2 hit; an unloaded miss takes ``dram_latency_cycles`` in all."""
         way_down = self.front_cycles + ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
         served = ceil_cycles(max(self.l2_sector_ticks + self.dram_sector_ticks, self.l2_slices.sector_ticks))
-        return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
+        way_back = self.l2_return_cycles + ceil_cycles(self.l2_slices.spread_ticks // 2)
+        return max(1, self.dram_latency_cycles - way_back - way_down - served)
+
+    def least_passes(self, cls: InstructionClass, bits: int) -> int:
+        """Of an access to global memory, however few lines it asks for: a load takes L1 as long as its
+        registers take to be written. ``bits`` are a lane's."""
+        if cls.operation != "load" or not self.l1_register_bytes:
+            return 1
+        return max(1, self.warp_lanes * bits // 8 // self.l1_register_bytes)
 
     def tail_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
         """From leaving the sub-core to the result of an access without conflicts of ``width`` bits."""
@@ -379,7 +426,14 @@ class Machine:
             return RequestTicks(self.address_ticks, stage, each // registers)
         if cls.operation not in ("reduce", "atomic"):
             later = self.shared_pass_latency_ticks if cls.unit is Unit.SHARED else stage
-            return RequestTicks(self.address_ticks, stage, later)
+            loads = cls.unit is Unit.GLOBAL and cls.operation == "load"
+            return RequestTicks(
+                self.address_ticks,
+                stage,
+                later,
+                address_pass=self.l1_address_line_ticks if loads else 0,
+                bytes=4 * registers if cls.operation == "store" else 0,
+            )
         own = self.global_atomics
         return RequestTicks(
             stage=stage,
@@ -403,8 +457,8 @@ class Machine:
             return None
         cycles = product.padded_multiply_adds(*self.least_tensor_shape) / rate
         if not product.of_group:
-            cycles = max(cycles, self.least_tensor_cycles)
-            whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
+            ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
+            whole, part = divmod(ticks, TICKS_PER_CYCLE)
             return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
         interval = max(1, round(cycles), reading)
@@ -478,6 +532,8 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         sector_ticks=to_ticks(gpu.number("l2.slice_sector_cycles")),
         atomic_sector_ticks=to_ticks(gpu.number("l2.slice_atomic_sector_cycles")),
         atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
+        waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
+        spread_ticks=to_ticks(_optional(gpu, "l2.slice_spread_cycles")),
     )
 
 
@@ -502,10 +558,20 @@ def _refill_ticks(gpu: Gpu, what: str) -> int:
     return to_ticks(gpu.number(key if gpu.has(key) else f"gpu.{what}_dispatch_cycles"))
 
 
+def _atomic_pass_cycles(gpu: Gpu) -> float:
+    """A pass of an atomic in the data stage."""
+    return float(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass"))
+
+
 def _of_group(gpu: Gpu, name: str, without: int) -> int:
     """A constant of products by groups of warps; ``without`` where a description has none."""
     key = f"tensor.group_{name}"
     return round(gpu.number(key)) if gpu.has(key) else without
+
+
+def _optional(gpu: Gpu, key: str, without: float = 0.0) -> float:
+    """A constant of a rule that a description may do without."""
+    return gpu.number(key) if gpu.has(key) else without
 
 
 def _whole_cycles(gpu: Gpu, key: str) -> int:
@@ -565,6 +631,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         "copy_engine.port_bytes_per_cycle" if own_port else "l2.sm_port_bytes_per_cycle"
     )
     slices = _slices(gpu, line_bytes)
+    stores = "l2.sm_store_port_bytes_per_cycle"
+    store_sector = sector_ticks(gpu.number(stores if gpu.has(stores) else "l2.sm_port_bytes_per_cycle"))
+    partial_line = to_ticks(_optional(gpu, "l2.store_partial_line_cycles"))
+    store_factor = _optional(gpu, "l2.store_sector_factor", 1.0)
 
     return Machine(
         name=gpu.name,
@@ -585,6 +655,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
+        block_turnover_cycles=round(_optional(gpu, "sm.block_turnover_cycles")),
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
         block_refill_ticks=_refill_ticks(gpu, "block"),
@@ -612,9 +683,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             gpu.integer("tensor.least_depth_bytes"),
             gpu.integer("tensor.least_fp64_rows") if gpu.has("tensor.least_fp64_rows") else 1,
         ),
-        least_tensor_cycles=(
-            gpu.number("tensor.least_interval_cycles") if gpu.has("tensor.least_interval_cycles") else 0.0
-        ),
+        least_tensor_ticks=to_ticks(_optional(gpu, "tensor.least_interval_cycles")),
         network_sector_ticks=(
             sector_ticks(gpu.number("gpu.network_bytes_per_cycle"))
             if gpu.has("gpu.network_bytes_per_cycle")
@@ -664,6 +733,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
         taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
+        stage_jobs=gpu.integer("shared.jobs_at_once") if gpu.has("shared.jobs_at_once") else 1,
+        stage_entries=gpu.integer("shared.queue_entries") if gpu.has("shared.queue_entries") else 0,
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
         match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),
@@ -701,9 +772,13 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
         atomic_pipes=gpu.integer("atomic.pipes") if gpu.has("atomic.pipes") else 1,
         atomic_address_ticks=to_ticks(gpu.number("atomic.address_interval_cycles")),
-        atomic_stage_ticks=max(
+        atomic_stage_ticks=max(1, to_ticks(_atomic_pass_cycles(gpu))),
+        cas_stage_ticks=max(
             1,
-            to_ticks(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass")),
+            to_ticks(
+                _atomic_pass_cycles(gpu)
+                * (gpu.number("atomic.cas_stage_factor") if gpu.has("atomic.cas_stage_factor") else 1)
+            ),
         ),
         atomic_round_gap_cycles=round(gpu.number("atomic.round_gap_cycles")),
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},
@@ -712,7 +787,15 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1=_cache(gpu, "l1.", line_bytes),
         l1_line_ticks=_interval_ticks(gpu, "l1.interval_cycles_per_line"),
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
+        l1_register_bytes=round(_optional(gpu, "l1.register_bytes_per_cycle")),
+        l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
+        stores=StoreTiming(
+            sector_ticks=store_sector,
+            partial_line_ticks=partial_line,
+            l2_sector_ticks=round(l2_sector_ticks * store_factor),
+            l2_partial_line_ticks=round(l2_sector_ticks * store_factor * partial_line / store_sector),
+        ),
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
         # With slices, these know what an atomic takes.
@@ -734,7 +817,6 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             _whole_cycles(gpu, "gpu.error_barrier_cycles") if gpu.has("gpu.error_barrier_cycles") else 0
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
-        l1_serves_bypassing=not gpu.has("l1.serves_bypassing") or gpu.integer("l1.serves_bypassing") > 0,
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),

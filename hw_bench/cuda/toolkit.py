@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+import numpy
+
 from smlab.hw_bench.errors import SmlabError
 
 INSTALL: Final = "pip install 'smlab[cuda12]'"
@@ -43,11 +45,21 @@ def require_compiler() -> None:
         raise SmlabError(
             "NUMBA_ENABLE_CUDASIM is set: Numba only simulates kernels and cannot compile them; unset it"
         )
+    _numpy_of_numba()
+
+
+def _numpy_of_numba() -> None:
+    """NumPy 2.5 removed an alias that Numba's CUDA target (up to 0.30.4) names when it first compiles; it
+    would end every compilation."""
+    if not hasattr(numpy, "row_stack"):
+        setattr(numpy, "row_stack", numpy.vstack)  # noqa: B010
 
 
 def require_gpu() -> None:
     """Raise `SmlabError` with what is missing, where kernels cannot be run."""
     require_compiler()
+    # A kernel that is loaded at its first launch waits for the GPU, which the suite holds (`timing`).
+    os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
     from numba import cuda
 
     if not cuda.is_available():

@@ -292,7 +292,8 @@ def names_in(source: str) -> frozenset[str]:
 
 
 def _macro(option: str) -> str:
-    return option.removeprefix("-D").partition("=")[0].strip()
+    """The name that an option defines: ``F`` of ``-DF=1`` and of ``-DF(i)=i``."""
+    return option.removeprefix("-D").partition("=")[0].partition("(")[0].strip()
 
 
 def _call(answer: tuple[Any, ...]) -> Any:

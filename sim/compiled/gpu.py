@@ -498,13 +498,18 @@ def launch(st: State, i: int) -> None:
     block = block_at(st, b)
     now = block.launch
     block.sm, block.retire = i, 0
-    block.executing = block.unfinished = block.waiting = block.last_exit = 0
+    block.executing = block.unfinished = block.waiting = block.last_exit = block.left = 0
     block.room = lowest_bit(~sm.rooms)
     sm.rooms |= 1 << block.room
     for number in range(st.barriers):
         barrier_at(st, block_barrier(st, i, b, number)).arrived = 0
     roles = b * st.places if st.role_rows > 1 else 0
-    ready = ceil_cycles(begin) + st.launch_cycles
+    ready, left = (
+        ceil_cycles(begin) + st.launch_cycles,
+        assigned_at(st, i * st.blocks_per_sm + block.room).left,
+    )
+    if left != 0:
+        ready = max(ready, left + st.turnover_cycles)
     for p in range(st.places):
         role = role_at(st, roles + p).value
         member = member_at(st, (i * st.blocks_per_sm + block.room) * st.places + p)
@@ -589,6 +594,7 @@ def retire(st: State, i: int, now: int) -> None:
                 k = i * st.schedulers + slot % st.schedulers
                 scheduler_at(st, k).residents &= ~(1 << (slot // st.schedulers))
         sm.rooms &= ~(1 << block_at(st, b).room)
+        assigned_at(st, i * st.blocks_per_sm + block_at(st, b).room).left = block_at(st, b).left
         sm.resident_blocks -= 1
         st.retired_blocks += 1
     sm.retiring = left

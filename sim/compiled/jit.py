@@ -342,6 +342,7 @@ def records(table: str) -> Any:
     queued_at,
     server_at,
     ring_at,
+    passed_at,
     returning_at,
     warp_at,
     wake_at,

@@ -115,17 +115,20 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
-    " block_refill_ticks warp_refill_ticks"
+    " block_refill_ticks warp_refill_ticks turnover_cycles"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
     " unsampled_crowds crowded_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval constant_interval taken_branch atomic_entries servers round_gap barrier_interval"
+    " request_interval stage_jobs stage_entries constant_interval taken_branch"
+    " atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram l2_merges"
+    " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
+    " slice_sms slice_all_sms"
     " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"
     " slice_atomic_ticks slice_atomic_occupied slice_line_ticks slice_line_occupied"
     " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms"
@@ -145,13 +148,13 @@ OP = _narrow(
     ("unit kind reason wide waits watched read_watched effect joins store", "i1"),
     # The first cache line ends here.
     ("slot", "i4"),
-    ("cas bypasses_l1", "i1"),
-    ("cls", "i2"),
+    ("cas cls", "i2"),
     ("passes base_work pass_work tail hidden_wavefronts read_offset address_ticks", "i8"),
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
+    ("address_pass_ticks lane_bytes past_l1", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -165,11 +168,11 @@ the line of code that it is in; ``joins`` and ``groups_left`` are what it does t
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
-A load with ``bypasses_l1`` is not looked up there.
-Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
-``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
-``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
-keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
+Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage
+``stage_ticks`` a pass; its result comes ``later_ticks`` later for each pass beyond ``hidden_wavefronts``. A
+lane of a store writes ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
+takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A
+product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
 by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it, and
 for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler
 while that works."""
@@ -191,8 +194,9 @@ THREAD = _separate("sm clock next_sm end_sm")
 """``sm`` is the SM that the thread runs, plus 1, or 0; it has run that as far as ``clock``. Those from
 ``next_sm`` up to ``end_sm`` have their turn in this window still before them."""
 
-ASSIGNED = _record("block begin")
-"""A block that an SM gets when it goes on, and when its dispatch begins, in ticks."""
+ASSIGNED = _record("block begin left")
+"""A block that an SM gets when it goes on, and when its dispatch begins, in ticks. ``left`` is of the SM's
+room of that number: when its last block exited, or 0."""
 
 SLICE = _record("free busy")
 """A slice of L2: when it is free, and what it has had to do so far, in ticks."""
@@ -209,13 +213,18 @@ SM = _lines(
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
-    " load_passes store_passes store_sectors stage_free constant_free arbiter_free stage_carry turn"
+    " load_passes store_passes store_sectors stage_free stage_later stage_place stage_begun"
+    " request_free constant_free arbiter_free"
+    " stage_carry turn"
     " atomics_not_taken busy_since barrier_free"
     " rooms fetch_free flying horizon return_place bulk_free taken products_end"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first. It takes
-one from ``arbiter_free`` on, for the data stage from ``stage_free``, a constant load from ``constant_free``.
+one from ``arbiter_free`` on, a constant load from ``constant_free``, any other from ``request_free`` and
+``stage_free``, when the data stage has room; where that works on two jobs, ``stage_later`` is when the other
+place is free. Where it has a queue, ``stage_place`` is the next place in the table ``passed``, and
+``stage_begun`` is when the stage begins with the last job that was let in.
 ``atomics_not_taken`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound
 the time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see,
 ``horizon`` is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and
@@ -228,11 +237,13 @@ schedulers'."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready first_for"
-    " queue_head queued free_at address_carry coming residents products_end held owed awaited product_carry"
+    " queue_head queued free_at passing_until address_carry coming residents products_end held owed"
+    " awaited product_carry"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``first_for`` whether that is an atomic
-(`ON_SHARED`, `ON_GLOBAL`) or a constant load (`ON_CONSTANTS`);
+(`ON_SHARED`, `ON_GLOBAL`) or a constant load (`ON_CONSTANTS`); until ``passing_until`` its job before is in
+the data stage;
 ``blocked`` has a bit for each warp with a timer, ``coming`` for those of them that then want a place in the
 queue, which nobody looks at while that is full; ``next_wake`` is the first of the other timers, ``last_age``
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
@@ -270,8 +281,9 @@ instructions have been executed already."""
 RESULT = _record("until pending")
 """When a result is there, or operands are read; how often that will be at a time not known yet."""
 
-BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
-"""``waiting`` has a bit for each of its barriers that some warp has come to."""
+BLOCK = _record("sm launch retire executing unfinished waiting last_exit room left")
+"""``waiting`` has a bit for each of its barriers that some warp has come to; ``left`` is when its last warp
+so far exited."""
 BLOCK_BARRIER = _record("arrived expected served")
 """Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
 taken the last of them."""
@@ -338,6 +350,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "queued": QUEUED,  # what waits in the sub-cores, by scheduler and place
     "server": SERVER,
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
+    "passed": CELL,  # by SM and place: when the job in the data stage's queue that had it last has passed
     "returning": CELL,  # by SM and place: when the atomic on global memory that had it last was back
     "warp": WARP,
     "wake": CELL,  # by scheduler and place, in whole cache lines, of a warp with a timer: when that runs out

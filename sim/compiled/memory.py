@@ -67,7 +67,8 @@ from smlab.sim.instruction_source import (
 )
 
 TICK_BITS = 20
-SLICE_SPREAD = 0x9E3779B1  # these two as in `smlab.sim.machine`, which loads what is not compiled
+SMS_APART = 4096
+SLICE_SPREAD = 0x9E3779B1  # these three as in `smlab.sim.machine`, which loads what is not compiled
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
@@ -271,13 +272,18 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     if st.cluster_blocks > 1 and first_sector < SHARED_SECTORS:
         reach_shared(st, i, index, hit)
         return
-    if access.store == LOAD:
+    if access.store == LOAD and op_at(st, access.op).past_l1 != 0:
+        cache.misses += access.sectors
+        if access.sectors == 0:
+            load_completes(st, index, hit)
+            release(st, index)
+            return
+    elif access.store == LOAD:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
-        bypasses = op_at(st, access.op).bypasses_l1 != 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
             tag = line_of(st, sector)
-            if tag != last and not bypasses:
+            if tag != last:
                 last, at = tag, find(st, i, tag)
             if at != 0 and (line_at(st, at - 1).valid >> (sector - tag * st.line_sectors)) & 1 != 0:
                 cache.hits += 1
@@ -370,13 +376,23 @@ def port_ticks(st: State, index: int) -> Word:
     """What an access takes of its SM's port: its sectors; of an atomic the bytes of its operands, or its
     packets, of which lanes on one word have one each."""
     access = access_at(st, index)
-    if access.store != REDUCE:
+    if access.store == LOAD:
         return access.sectors * st.port_ticks
+    if access.store != REDUCE:
+        return access.sectors * st.store_ticks + _partial(st, index) * access.lines * st.partial_line_ticks
     packets = 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         packets += sector_at(st, n).queue
     op = op_at(st, access.op)
     return max(access.lanes * op.lane_ticks, packets * op.packet_ticks)
+
+
+@inlined
+def _partial(st: State, index: int) -> Word:
+    """1 for a store by lanes that does not write all bytes of its sectors, else 0."""
+    access = access_at(st, index)
+    lanes_bytes = access.lanes * op_at(st, access.op).lane_bytes
+    return int(access.store == STORE and lanes_bytes < access.sectors * st.sector_bytes)
 
 
 @helper
@@ -693,22 +709,28 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
-    slice_line, served = -1, 0
-    own = slice_at(st, 0)
+    slice_line, begun, served = -1, -1, 0
+    own, way, partial = slice_at(st, 0), 0, _partial(st, index)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
-            last, at = tag, find(st, st.sms, tag)
+            last, at, way = tag, find(st, st.sms, tag), way_ticks(st, tag, access.sm)
         if st.l2_merges != 0 and store == LOAD and at != 0:
             merged = _merged(st, at, sector, access.when << TICK_BITS)
             if merged != 0:
-                ready = max(ready, merged)
+                ready = max(ready, merged + way)
                 continue
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
-            st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks
+            st.l2_atomic_sector_ticks
+            if store == REDUCE
+            else st.l2_store_ticks
+            if store == STORE
+            else st.l2_ticks
         )
+        common.l2_free += partial * int(tag != begun) * st.l2_partial_ticks
+        begun = tag
         served = common.l2_free
         if st.slices != 0:
             if store != REDUCE:
@@ -719,6 +741,9 @@ def serve_l2(st: State, index: int) -> Word:
                 ticks, occupied = st.slice_atomic_ticks, st.slice_atomic_occupied
             if tag != slice_line:
                 slice_line, own = tag, slice_of(st, tag)
+            if store == REDUCE and st.slice_waits != 0:
+                ticks += (lanes_per_word - 1) * word_ticks
+                occupied = -(-ticks * st.slice_all_sms // st.slice_sms)
             arrival, saved = access.when << TICK_BITS, 0
             if st.shares_dram != 0:
                 saved = max(common.slice_deepest, own.free - arrival)
@@ -729,7 +754,8 @@ def serve_l2(st: State, index: int) -> Word:
             served = max(served, max(arrival, begin) + ticks)
         if at == 0:
             at = _new_l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, store, lanes_per_word * word_ticks, served))
+        queue = 0 if st.slice_waits != 0 and st.slices != 0 else lanes_per_word * word_ticks
+        ready = max(ready, _serve_sector(st, at, sector, store, queue, served) + way)
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -751,7 +777,10 @@ def load_is_back(st: State, index: int) -> None:
         await_returns(st, follower - 1)
         follower = following
     arrived_from_memory(st, access.sm)
-    await_fill(st, index)
+    if op_at(st, access.op).past_l1 != 0:
+        release(st, index)
+    else:
+        await_fill(st, index)
 
 
 @helper
@@ -794,11 +823,26 @@ def arrived_from_memory(st: State, i: int) -> None:
 
 
 @inlined
-def slice_of(st: State, line: int) -> Word:
-    """The slice of L2 that a line lies in, of one or several."""
+def number_of_slice(st: State, line: int) -> Word:
+    """The number of the slice of L2 that a line lies in, of one or several."""
     scattered = (line >> st.slice_region_bits) * SLICE_SPREAD & 0xFFFFFFFF
     part = line >> st.slice_part_bits ^ scattered >> 15
-    return slice_at(st, 2 * (scattered * st.slice_pairs >> 32) + (part & st.slice_both))
+    return 2 * (scattered * st.slice_pairs >> 32) + (part & st.slice_both)
+
+
+@inlined
+def slice_of(st: State, line: int) -> Word:
+    """The slice of L2 that a line lies in."""
+    return slice_at(st, number_of_slice(st, line))
+
+
+@inlined
+def way_ticks(st: State, line: int, sm: int) -> Word:
+    """How much longer a line's way to an SM is than the shortest one."""
+    if st.slice_spread == 0 or st.slices == 0:
+        return 0
+    place = (number_of_slice(st, line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+    return st.slice_spread * place >> 32
 
 
 @helper

@@ -20,6 +20,7 @@ from smlab.sim.compiled.jit import (
     lowest_bit,
     mask_at,
     op_at,
+    passed_at,
     prefetch,
     queued_at,
     read_at,
@@ -111,7 +112,10 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         access.row = job.row
         answer_at(st, job.access).sequence = sm.jobs
         bring_places_near(st, i, job.access)
-        job.passes = max(access.lines, job.passes) if op.passes == TOLD else access.lines
+        if op.passes == TOLD or access.lines != 0:
+            job.passes = max(access.lines, job.passes)
+        else:
+            job.passes = 0
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
     elif op.unit == SHARED:
@@ -224,7 +228,11 @@ def possible(st: State, i: int, s: int) -> Word:
     scheduler, sm = scheduler_at(st, k), sm_at(st, i)
     if scheduler.first_for == ON_CONSTANTS:
         return max(scheduler.ready, max(sm.constant_free, sm.arbiter_free))
-    cycle = max(scheduler.ready, max(sm.stage_free, sm.arbiter_free))
+    cycle = max(scheduler.ready, max(sm.request_free, sm.arbiter_free))
+    if st.stage_entries == 0:
+        cycle = max(cycle, max(sm.stage_free, scheduler.passing_until))
+    else:
+        cycle = max(cycle, passed_at(st, i * st.stage_entries + sm.stage_place).value)
     if scheduler.first_for == ON_GLOBAL:
         cycle = max(cycle, returning_at(st, i * st.atomics_in_flight + sm.return_place).value)
     elif scheduler.first_for != 0:
@@ -258,7 +266,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
     op = op_at(st, job.op)
     unit = op.unit
-    ticks = scheduler.address_carry + op.address_ticks
+    ticks = scheduler.address_carry + max(op.address_ticks, job.passes * op.address_pass_ticks)
     scheduler.free_at = now + (ticks >> TICK_BITS)
     scheduler.address_carry = ticks & FRACTION
     ticks = sm.stage_carry + job.passes * op.stage_ticks
@@ -266,17 +274,29 @@ def take(st: State, i: int, s: int, now: int) -> None:
     sm.stage_carry = ticks & FRACTION
     sm.stage_occupied += wavefronts
     sm.arbiter_free = now + 1
+    begin = now
     if op.store == CONSTANT:
         sm.constant_free = now + st.constant_interval
     else:
-        sm.stage_free = now + max(st.request_interval, wavefronts)
+        if st.stage_entries != 0:
+            begin = max(max(now, sm.stage_begun), max(scheduler.passing_until, sm.stage_free))
+        sm.stage_begun = begin
+        free = begin + st.stage_jobs * wavefronts
+        if st.stage_entries != 0:
+            passed_at(st, i * st.stage_entries + sm.stage_place).value = free
+            sm.stage_place = sm.stage_place + 1 if sm.stage_place + 1 < st.stage_entries else 0
+        scheduler.passing_until = free
+        sm.request_free = now + st.request_interval
+        sm.stage_free = free
+        if st.stage_jobs > 1:
+            sm.stage_free, sm.stage_later = min(free, sm.stage_later), max(free, sm.stage_later)
     if sm.products_end > now and unit != EXCHANGE:
         take_banks(st, i, wavefronts, now)
-    start, end = now, now + max(1, wavefronts)
+    start, end = begin, begin + max(1, st.stage_jobs * (wavefronts - 1) + 1)
     completion = -1
     if unit == ATOMIC:
         number = i * st.servers + s % st.servers
-        start = serve_atomic(st, number, job.work, now)
+        start = serve_atomic(st, number, job.work, begin)
         end = server_at(st, number).end
         completion = end + op.tail
         sm.atomics_not_taken -= 1
@@ -287,7 +307,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     else:
         completion = max(
             end + 1,
-            now + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * op.later_ticks) >> TICK_BITS),
+            begin + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * op.later_ticks) >> TICK_BITS),
         )
     w, row, access = job.warp, job.row, job.access
     if row >= 0:

@@ -293,6 +293,8 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
     """Warp ``w`` exits (or has exited) at ``exit_cycle``; it is gone when its jobs are, if that is known
     already."""
     warp, sm = warp_at(st, w), sm_at(st, i)
+    block = block_at(st, warp.block - 1)
+    block.left = max(block.left, exit_cycle)
     if warp.unresolved != 0:
         warp.state = EXITING
         warp.waiting_since = exit_cycle
@@ -302,7 +304,6 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
     warp.state = FINISHED
     write_down(st, i, w, finish_cycle)
     sm.resident_area += finish_cycle - warp.launch
-    block = block_at(st, warp.block - 1)
     block.unfinished -= 1
     block.retire = max(block.retire, finish_cycle)
     if block.unfinished == 0:

@@ -29,12 +29,12 @@ from smlab.sim.instruction_source import (
     SharedExecution,
     UnsampledFetches,
 )
-from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import (
+    asks_l2,
     awaits_errors,
-    bypasses_l1,
     empties_l1,
     is_fence,
     is_shared_fence,
@@ -225,11 +225,13 @@ def _products_left(micro: MicroOperation) -> int:
     return min(int(instruction.operands[1].text, 0), PRODUCT_GROUPS - 2)
 
 
-def passes_told(cls: InstructionClass) -> int:
-    """The passes of every execution of an instruction, or that its source tells them."""
+def passes_told(micro: MicroOperation, machine: Machine) -> int:
+    """The passes of every execution of an instruction, or that its source tells them; of an access to global
+    memory the fewest."""
+    cls = CLASSES[micro.cls]
     if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy"):
         return TOLD
-    return int(cls.operation != "constant")
+    return machine.least_passes(cls, micro.bits) if cls.operation != "constant" else 0
 
 
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
@@ -411,7 +413,7 @@ def lower_machine_code(
                 after=(),
                 lanes=32,
                 returns=control.write_barrier is not None or micro.code == d.COPY,
-                passes=passes_told(cls),
+                passes=passes_told(micro, machine),
                 work=base + each,
                 control=control,
                 base_work=base,
@@ -436,10 +438,10 @@ def lower_machine_code(
                 and cls.operation in ("store", "reduce")
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
-                bypasses_l1=not machine.l1_serves_bypassing and bypasses_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),
                 follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
+                past_l1=asks_l2(micro.instruction),
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

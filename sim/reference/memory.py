@@ -92,6 +92,17 @@ def parts_of(runs: list[tuple[int, int]], machine: Machine) -> list[BulkPart]:
     return parts
 
 
+@dataclass(frozen=True)
+class L2Request:
+    """What L2 is asked to do with sectors: which operation, by which SM, for atomics how many lanes ask for
+    one word of each sector, and whether a store writes all bytes of its sectors."""
+
+    asks: Operation
+    sm: int
+    lanes_per_word: dict[int, int]
+    whole: bool = True
+
+
 class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
@@ -133,15 +144,15 @@ class MemorySystem:
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
-    def serve(self, sectors: list[int], asks: Operation, now: int, lanes_per_word: dict[int, int]) -> int:
-        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready.
-
-        ``lanes_per_word`` tells for atomics how many lanes ask for one word of each sector.
-        """
+    def serve(self, sectors: list[int], job: L2Request, now: int) -> int:
+        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
+        ready."""
         m = self.machine
         last, before = 0, -1
+        asks, lanes_per_word = job.asks, job.lanes_per_word
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
+        waits = m.l2_slices.count > 0 and m.l2_slices.waits_for_lanes
         for sector in sectors:
             line, evicted = self.l2.allocate(sector // m.sectors_per_line)
             place = sector % m.sectors_per_line
@@ -150,10 +161,12 @@ class MemorySystem:
             merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
             served = 0
             if not merges:
-                ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
-                self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
-                served = max(self.l2_free_ticks, self._slice(sector, now << TICK_BITS, atomic, begins_line))
+                ticks = self._l2_ticks(operation, begins_line and not job.whole)
+                self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
+                lanes = (lanes_per_word[sector] - 1) * asks.request.word if atomic and waits else 0
+                in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
+                served = max(self.l2_free_ticks, in_slice)
                 before = sector
             if evicted is not None and evicted.dirty:
                 self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
@@ -168,7 +181,7 @@ class MemorySystem:
             else:
                 self.l2.misses += 1
                 ready = max(served, self._dram(1, m.dram_sector_ticks)) + (m.dram_extra_cycles << TICK_BITS)
-            if atomic:
+            if atomic and not waits:
                 ready += lanes_per_word[sector] * asks.request.word
             if not hit or atomic or (m.l2_merges_reads and reads):
                 line.valid |= 1 << place
@@ -179,17 +192,26 @@ class MemorySystem:
                     line.ready_ticks[place] += lanes * asks.request.word
             if not reads:
                 line.dirty |= 1 << place
-            last = max(last, ready)
+            last = max(last, ready + m.l2_slices.way_ticks(sector // m.sectors_per_line, job.sm))
         return ceil_cycles(last)
 
-    def _slice(self, sector: int, arrival: int, atomic: bool, begins_line: bool) -> int:
-        """When a sector's slice has served it; 0 where L2 has none. In a sample, what the other SMs ask of
-        the slice comes behind it."""
+    def _l2_ticks(self, operation: str, begins_partial_line: bool) -> int:
+        """What a sector takes of what all SMs share on the way to L2."""
+        stores = self.machine.stores
+        if operation in ATOMICS:
+            return self.machine.l2_atomic_sector_ticks
+        if operation != "store":
+            return self.machine.l2_sector_ticks
+        return stores.l2_sector_ticks + (stores.l2_partial_line_ticks if begins_partial_line else 0)
+
+    def _slice(self, sector: int, arrival: int, atomic: bool, begins_line: bool, lanes: int) -> int:
+        """When a sector's slice has served it, and its lanes for so many ticks; 0 where L2 has none. In a
+        sample, what the other SMs ask of the slice comes behind it."""
         timing = self.machine.l2_slices
         if not timing.count:
             return 0
         ticks = timing.atomic_sector_ticks if atomic else timing.sector_ticks
-        ticks += timing.atomic_line_ticks if atomic and begins_line else 0
+        ticks += (timing.atomic_line_ticks if atomic and begins_line else 0) + lanes
         occupied, at = timing.occupied(ticks), timing.slice_of(sector // self.machine.sectors_per_line)
         self.slice_deepest_ticks = max(self.slice_deepest_ticks, self.slice_free_ticks[at] - arrival)
         saved = self.slice_deepest_ticks if self.machine.shares_dram else 0
@@ -255,6 +277,7 @@ class LevelOne:
         m, now = self.machine, self.clock.now
         operation = job.operation.cls.operation
         loads = operation in ("load", "copy")
+        looks = loads and not job.operation.past_l1
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
         if self.cluster_blocks > 1 and sectors and sectors[0] * m.sector_bytes < SHARED_END:
             rank = sectors[0] * m.sector_bytes >> 24
@@ -270,34 +293,37 @@ class LevelOne:
             self.atomics.append(job)
             lanes_per_word, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
             ticks = max(len(job.addresses) * request.lane, sum(lanes_per_word.values()) * request.packet)
-        bypasses = job.operation.bypasses_l1
-        missed = [s for s in sectors if bypasses or not self._hit(s)] if loads else sectors
-        self.cache.misses += len(sectors) if bypasses else 0
+        missed = [s for s in sectors if not self._hit(s)] if looks else sectors
+        self.cache.misses += len(sectors) if loads and not looks else 0
         self.store_sectors += 0 if loads else len(sectors)
         if not missed:
             job.addresses = []
             self.complete_after(job, max(job.end + 1, hit_cycle) - now)
             return
-        wanted = [s for s in missed if not loads or s not in self.asked]
-        job.addresses = wanted if loads else []  # from here on: the sectors to fill when they come back
-        self._await(job, bool(wanted), [self.asked[s] for s in missed if loads and s in self.asked])
+        lanes = len(job.addresses)
+        wanted = [s for s in missed if not looks or s not in self.asked]
+        job.addresses = wanted if looks else []  # from here on: the sectors to fill when they come back
+        self._await(job, bool(wanted), [self.asked[s] for s in missed if looks and s in self.asked])
         if not wanted:
             return
         self.asked |= dict.fromkeys(job.addresses, job)
         begin = job.end << TICK_BITS
-        self.port_free_ticks = max(begin, self.port_free_ticks) + (
-            ticks if operation in ATOMICS else len(wanted) * m.port_sector_ticks
-        )
+        whole = True
+        if operation == "store":
+            lines = len({s // m.sectors_per_line for s in wanted})
+            whole = lanes * job.operation.request.bytes >= len(wanted) * m.sector_bytes
+            ticks = m.stores.port_ticks(len(wanted), lines, whole)
+        elif loads:
+            ticks = len(wanted) * m.port_sector_ticks
+        self.port_free_ticks = max(begin, self.port_free_ticks) + ticks
         arrival = ceil_cycles(self.port_free_ticks)
         extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
+        asked = L2Request(job.operation, self.sm, lanes_per_word, whole)
+
         def reach_l2() -> None:
-            job.returns = (
-                self.memory.serve(wanted, job.operation, self.clock.now, lanes_per_word)
-                + m.l2_return_cycles
-                + extra
-            )
-            if loads:
+            job.returns = self.memory.serve(wanted, asked, self.clock.now) + m.l2_return_cycles + extra
+            if looks:
                 wait = job.returns - self.clock.now
                 self.clock.call(wait, Phase.RETURN, lambda: self.fill(job), self.sm, job.sequence)
             for each in (job, *job.followers):
@@ -319,8 +345,9 @@ class LevelOne:
         taken = ceil_cycles(self.port_free_ticks)
 
         def reach_l2() -> None:
-            lanes_per_word = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
-            ready = self.memory.serve(part.sectors, operation, self.clock.now, lanes_per_word)
+            # Of a reduction, one element on each word.
+            asked = L2Request(operation, self.sm, dict.fromkeys(part.sectors, 1))
+            ready = self.memory.serve(part.sectors, asked, self.clock.now)
             known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
 
         self.clock.call(taken - now, Phase.MEMORY, reach_l2, self.sm, sequence)

@@ -42,6 +42,7 @@ class Subcore:
         self.jobs: deque[Job] = deque()
         self.free_at = 0  # the address unit can have the next request ready from here on
         self.ready = 0  # when the first job's is
+        self.passing_until = 0  # its job before has passed the data stage
         self.whole_cycles = WholeCycles()
 
 
@@ -55,7 +56,10 @@ class MemoryPath:
         self.subcores = [Subcore(i) for i in range(machine.schedulers)]
         self.last = machine.schedulers - 1  # the sub-core whose request was taken last
         self.arbiter_free_at = 0  # from when on the arbiter can take a request
-        self.free_at = 0  # one for the data stage
+        self.request_free_at = 0  # one that is no constant load
+        self.places_free_at = [0] * machine.stage_jobs  # from when on the data stage has room
+        self.begun_at = 0  # when it began with its last job
+        self.passed: deque[int] = deque(maxlen=max(1, machine.stage_entries))  # ends of the last jobs' passes
         self.constant_free_at = 0  # a constant load
         self.calls: set[int] = set()  # the cycles to come in which the arbiter looks
         self.stage = WholeCycles()
@@ -86,7 +90,11 @@ class MemoryPath:
 
     def _possible(self, own: Subcore) -> int:
         """From when on the first request of a sub-core can be taken."""
-        room, free_at = 0, self.free_at
+        room, free_at = 0, self.request_free_at
+        if self.machine.stage_entries == 0:
+            free_at = max(free_at, own.passing_until, self.places_free_at[0])
+        elif len(self.passed) == self.machine.stage_entries:
+            free_at = max(free_at, self.passed[0])
         if own.jobs[0].operation.cls.operation == "constant":
             free_at = self.constant_free_at
         elif own.jobs[0].operation.cls.unit is Unit.ATOMIC:
@@ -124,23 +132,32 @@ class MemoryPath:
         job.taken = now
         unit = job.operation.cls.unit
         self.last = own.index
-        own.free_at = now + own.whole_cycles.take(job.operation.request.address)
+        request = job.operation.request
+        own.free_at = now + own.whole_cycles.take(max(request.address, job.passes * request.address_pass))
         wavefronts = self.stage.take(job.passes * job.operation.request.stage)
         self.stage_cycles += wavefronts
         if unit is not Unit.EXCHANGE:
             self.sm.banks_taken(wavefronts)
         self.arbiter_free_at = now + 1
+        begin = now
         if job.operation.cls.operation == "constant":
             self.constant_free_at = now + m.constant_interval_cycles
         else:
-            self.free_at = now + max(m.request_interval_cycles, wavefronts)
+            # With two jobs at once, each has every second cycle of the banks.
+            if m.stage_entries:
+                begin = max(now, self.begun_at, own.passing_until, self.places_free_at[0])
+            self.begun_at = begin
+            own.passing_until = begin + m.stage_jobs * wavefronts
+            self.passed.append(own.passing_until)
+            self.places_free_at = sorted([own.passing_until, *self.places_free_at[1:]])
+            self.request_free_at = now + m.request_interval_cycles
         if unit is Unit.ATOMIC:
-            self.atomic_occupied_cycles += self.atomic.pipe_of(own.index).serve(job, now)
+            self.atomic_occupied_cycles += self.atomic.pipe_of(own.index).serve(job, begin)
             self.complete_after(job, job.end + job.operation.tail_cycles - now)
         else:
-            job.start, job.end = now, now + max(1, wavefronts)
+            job.start, job.end = begin, begin + max(1, m.stage_jobs * (wavefronts - 1) + 1)
             conflicts = max(0, job.passes - job.operation.hidden_wavefronts)
-            ready = now + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
+            ready = begin + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
             if unit is Unit.GLOBAL:
                 self.l1.serve(job, ready)
             else:

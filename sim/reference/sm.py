@@ -72,6 +72,7 @@ class StreamingMultiprocessor:
         self.instruction_stalls = shared.instruction_stalls
         self.front_end = FrontEnd(machine, len(shared.instruction_stalls))
         self.rooms: set[int] = set()
+        self.left: dict[int, int] = {}  # when the last block of each room exited
         self.resident_blocks = 0
         self.launched_warps = 0
         self.jobs = 0
@@ -94,13 +95,18 @@ class StreamingMultiprocessor:
         kernel, now = self.lowered.kernel, self.clock.now
         block = Block(index, now)
         self.resident_blocks += 1
+        block.room = min(set(range(self.max_blocks)) - self.rooms)
+        self.rooms.add(block.room)
+        ready = begin + self.machine.block_launch_cycles
+        if block.room in self.left:
+            ready = max(ready, self.left[block.room] + self.machine.block_turnover_cycles)
         for place in range(kernel.warps_per_block):
             role = kernel.role(index, place)
             if role == NO_WARP:
                 continue
             slot = self.free_slots.pop(0)
             warp = self._new_warp(block, place, role, slot)
-            warp.ready = begin + self.machine.block_launch_cycles
+            warp.ready = ready
             self.launched_warps += 1
             block.warps.append(warp)
             scheduler = self.scheduler_of(warp)
@@ -119,9 +125,6 @@ class StreamingMultiprocessor:
                 return Warp(block, at)
             first = sum(p.slots for p in self.lowered.programs[:role])
             return CountedWarp(block, at, first, stalls)
-        if block.room < 0:
-            block.room = min(set(range(self.max_blocks)) - self.rooms)
-            self.rooms.add(block.room)
         rooms = min(self.max_blocks, -(-self.lowered.kernel.blocks // self.lowered.kernel.sms))
         self.source.start(self.index, slot, block.index, place, self.index * rooms + block.room)
         kind = RecordedWarp if program.recorded else MachineCodeWarp
@@ -133,6 +136,7 @@ class StreamingMultiprocessor:
     def retire(self, block: Block) -> None:
         """Give the block's room back."""
         self.rooms.discard(block.room)
+        self.left[block.room] = block.left
         self.resident_blocks -= 1
         self.free_slots = sorted([*self.free_slots, *(w.slot for w in block.warps)])
 
@@ -320,7 +324,8 @@ class StreamingMultiprocessor:
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
             lines = len({a // self.machine.line_bytes for a in job.addresses})
-            job.passes = max(lines, job.passes) if operation.passes == TOLD else lines
+            told = operation.passes == TOLD
+            job.passes = max(lines, job.passes) if lines or told else 0
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")
@@ -362,6 +367,7 @@ class StreamingMultiprocessor:
     def _exit(self, warp: Warp) -> None:
         """The warp has issued its last instruction."""
         warp.left = True
+        warp.block.left = self.clock.now
         warp.block.executing -= 1
         for number in list(warp.block.barriers):
             self._open_barrier_if_complete(warp.block, number)

@@ -241,12 +241,12 @@ class BlockBarrier:
 class Block:
     """A resident thread block and its barriers."""
 
-    __slots__ = ("barriers", "executing", "index", "launch", "retire", "room", "unfinished", "warps")
+    __slots__ = ("barriers", "executing", "index", "launch", "left", "retire", "room", "unfinished", "warps")
 
     def __init__(self, index: int, launch: int) -> None:
         self.index = index
         self.launch = launch
-        self.retire = -1
+        self.left = self.retire = -1  # when its last warp so far exited, and when the block was gone
         self.room = -1  # its place among the blocks of its SM, where a source keeps its memory
         self.warps: list[Warp] = []
         self.executing = 0  # warps that have not exited: the ones that a barrier waits for

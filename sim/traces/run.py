@@ -229,7 +229,7 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         after=after,
         lanes=32,
         returns=bool(micro.instruction.operands),
-        passes=passes_told(cls),
+        passes=passes_told(micro, machine),
         work=base + each,
         base_work=base,
         pass_work=each,

@@ -17,6 +17,7 @@ from smlab.sim.machine import (
     GlobalAtomicTiming,
     Machine,
     SliceTiming,
+    StoreTiming,
     machine_from,
 )
 from smlab.sim.policies import POLICIES
@@ -72,6 +73,10 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         l2_merges_reads=draw(st.booleans()),
         dram_latency_cycles=draw(short),
         port_sector_ticks=draw(ticks),
+        stores=StoreTiming(draw(ticks), draw(ticks), draw(ticks), draw(ticks)),
+        block_turnover_cycles=draw(st.integers(0, 400)),
+        l1_register_bytes=draw(st.sampled_from([0, 64, 128])),
+        l1_address_line_ticks=draw(st.integers(0, 3 * TICKS_PER_CYCLE)),
         global_atomics=GlobalAtomicTiming(
             register_ticks=draw(ticks),
             byte_ticks=draw(st.integers(1, TICKS_PER_CYCLE)),
@@ -94,6 +99,8 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
             atomic_line_ticks=draw(ticks),
             sms=draw(st.integers(1, 3)),
             all_sms=draw(st.integers(3, 100)),
+            waits_for_lanes=draw(st.booleans()),
+            spread_ticks=draw(st.integers(0, 100)) * TICKS_PER_CYCLE,
         ),
     )
 

@@ -10,6 +10,7 @@ import pytest
 from small_kernels import fp32, issues, run
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Duration, Instruction, Loop
+from smlab.sim.address_patterns import Strided
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -45,6 +46,28 @@ def test_independent_loads_issue_as_measured_on_an_a6000(busy: int, issued: list
     assert trace is not None
     shift = int(trace.cycle.min()) - 2
     assert [(trace.cycle[trace.warp == w] - shift).tolist() for w in range(busy)] == issued
+
+
+@pytest.mark.parametrize(("warps", "measured"), [(1, 106), (2, 112), (3, 170), (4, 173), (8, 301)])
+def test_the_data_stage_of_an_h100_works_on_two_loads_at_once(warps: int, measured: int) -> None:
+    """Measured (datasets/measured/h100-sxm): loads of 32 words on a bank, first start to last result;
+    reading the clock takes 21 cycles of it, as one load without conflict tells."""
+    load = Instruction("shared-load", shared=Strided(32))
+    jobs = run(load_gpu("h100-sxm"), load, warps=warps).jobs
+    assert jobs is not None
+    took = int(jobs.completion.max() - jobs.issue.min())
+    assert took + 21 == pytest.approx(measured, abs=6)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 3, 4])
+def test_one_sub_cores_jobs_follow_each_other_through_two_places(warps: int) -> None:
+    """Measured on the same card: stores of one warp are 64 cycles apart, those of two, three and four warps
+    one in 32."""
+    stores = Loop(30, (Instruction("shared-store", shared=Strided(32)),))
+    jobs = run(load_gpu("h100-sxm"), stores, warps=warps).jobs
+    assert jobs is not None
+    each = (jobs.start.max() - jobs.start.min()) / (len(jobs) - 1)
+    assert each == pytest.approx(64 if warps == 1 else 32, rel=0.04)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +146,13 @@ def test_a_barrier_takes_longer_the_more_warps_it_has(warps: int) -> None:
     trace = run(load_gpu("a100-40"), Loop(20, (Instruction("barrier"),)), warps=warps).issues
     assert trace is not None
     assert np.diff(trace.cycle[trace.warp == 0])[-1] == pytest.approx(21 + 2 * warps, abs=1)
+
+
+@pytest.mark.parametrize(("warps", "operations"), [(1, 30), (2, 20), (3, 16.7), (4, 15)])
+def test_how_many_jobs_of_a_warp_an_h100_holds(warps: int, operations: float) -> None:
+    """Measured on the same card, bursts with 32 lanes on a word: ten in each sub-core, twenty let in."""
+    add = Loop(60, (Instruction("atomic-add", shared=Strided(0)),))
+    jobs = run(load_gpu("h100-sxm"), add, warps=warps).jobs
+    assert jobs is not None
+    last = int(jobs.issue.max() - jobs.issue.min())
+    assert last == pytest.approx(max(64, 32 * warps) * (60 - operations), rel=0.02)

@@ -41,7 +41,7 @@ def test_a_run_is_planned_within_its_bounds(capsys: pytest.CaptureFixture[str]) 
     assert isinstance(quick, list)
     assert [b["benchmark"] for b in full] == list(plan.BENCHMARKS)
     assert sum(b["seconds"] for b in full) < 480
-    assert sum(b["seconds"] for b in quick) < 60
+    assert sum(b["seconds"] for b in quick) < 120
     # T(n, e, c) of fetch-and-add is there in full: 32 e, n from 1 to 64, c from 0 to n.
     assert full[0]["rows"] > 32 * sum(n + 1 for n in range(1, 65))
     assert run(["bench", "plan", "--quick"]) == 0
@@ -110,7 +110,7 @@ def test_profiling_that_is_not_permitted_says_what_to_do(
 
 def test_the_profiled_command_ends_with_the_application(tmp_path: Path) -> None:
     words = command_line("/opt/ncu", "8.0", tmp_path / "a.csv", tmp_path, ["histogram", "shared-atomics"])
-    assert words[0] == "/opt/ncu"
+    assert words[:3] == ["/opt/ncu", "--clock-control", "none"], "the card's clock is left as it is"
     assert words[words.index("--log-file") + 1] == str(tmp_path / "a.csv")
     assert "APPLICATION" not in words
     assert words[-3:] == ["--benchmarks", "histogram", "shared-atomics"]

@@ -46,6 +46,8 @@ class BurstPath(NamedTuple):
     address: float
     request: float
     stage_pass: float
+    stage_jobs: int
+    stage_entries: int
     issue: float
 
 
@@ -93,9 +95,10 @@ def _all(
         held = np.zeros(pipes, dtype=np.int64)
         at = np.zeros(sub_cores, dtype=np.int64)
         ready = np.zeros(sub_cores)
-        stage, last, turn = 0.0, 0.0, 0
-        occupied = max(path.request, passes[case] * path.stage_pass)
-        for _ in range(n * k):
+        passing, passed, begun = np.zeros(sub_cores), np.zeros(n * k), 0.0
+        stage, later, request, last, turn = 0.0, 0.0, 0.0, 0.0, 0
+        occupied = path.stage_jobs * passes[case] * path.stage_pass
+        for number in range(n * k):
             chosen, when = -1, np.inf
             for step in range(sub_cores):
                 s = (turn + step) % sub_cores
@@ -105,7 +108,11 @@ def _all(
                     continue
                 ready[s] = _ready(path, issued, taken, s, j, mine, room)
                 pipe = s % pipes
-                possible = max(ready[s], stage)
+                possible = max(ready[s], request)
+                if path.stage_entries == 0:
+                    possible = max(possible, stage, passing[s])
+                elif number >= path.stage_entries:
+                    possible = max(possible, passed[number - path.stage_entries])
                 if held[pipe] >= unit:
                     possible = max(possible, ends[pipe, held[pipe] - unit])
                 if possible < when:
@@ -113,10 +120,14 @@ def _all(
             j = at[chosen]
             taken[chosen, j] = when
             last = max(last, issued[chosen, j])
-            stage = when + occupied
+            request = when + path.request
+            begun = max(when, begun, stage, passing[chosen]) if path.stage_entries > 0 else when
+            stage = passing[chosen] = passed[number] = begun + occupied
+            if path.stage_jobs > 1:
+                stage, later = min(stage, later), max(stage, later)
             pipe = chosen % pipes
             before = ends[pipe, held[pipe] - 1] if held[pipe] else 0.0
-            ends[pipe, held[pipe]] = max(when, before) + service
+            ends[pipe, held[pipe]] = max(begun, before) + service
             held[pipe] += 1
             at[chosen] += 1
             turn = (chosen + 1) % sub_cores
@@ -339,7 +350,12 @@ class Predictor:
         """
         swap = [values[key("cas", part)] if cases.cas_warps.any() else 0.0 for part in (BASE, PASS)]
         kinds = (
-            (0 * cases.warps, cases.cas_warps, swap[0] + cases.cas_passes * swap[1], cases.cas_passes),
+            (
+                0 * cases.warps,
+                cases.cas_warps,
+                swap[0] + cases.cas_passes * swap[1],
+                cases.cas_passes * self._machine.cas_stage_ticks / self._machine.atomic_stage_ticks,
+            ),
             (
                 cases.cas_warps,
                 cases.warps,
@@ -352,10 +368,10 @@ class Predictor:
         few = np.maximum(cases.cas_warps, cases.warps - cases.cas_warps) <= self._machine.schedulers
         return np.asarray(np.where(few, np.max(stages[0] + stages[1], axis=0), one_by_one))
 
-    def _stages(self, first: Ints, last: Ints, interval: Floats, passes: Ints) -> Floats:
+    def _stages(self, first: Ints, last: Ints, interval: Floats, passes: Ints | Floats) -> Floats:
         """What the warps from ``first`` to before ``last`` take of each pipe of the unit, of the data stage
-        and of each address unit, with one operation each. Warps are dealt to the sub-cores in turn, and
-        sub-cores to the pipes."""
+        and of each sub-core's way to it, with one operation each. Warps are dealt to the sub-cores in turn,
+        and sub-cores to the pipes."""
         m = self._machine
 
         def shared_out(places: int) -> list[Ints]:
@@ -363,19 +379,26 @@ class Predictor:
             return [after - until for until, after in before]
 
         pipes = [count * interval for count in shared_out(m.atomic_pipes)]
-        data = (last - first) * passes * m.atomic_stage_ticks / TICKS_PER_CYCLE
-        address = [count * m.atomic_address_ticks / TICKS_PER_CYCLE for count in shared_out(m.schedulers)]
+        stage = passes * m.atomic_stage_ticks / TICKS_PER_CYCLE
+        data = (last - first) * stage
+        each = np.maximum(m.atomic_address_ticks / TICKS_PER_CYCLE, m.stage_jobs * stage)
+        address = [count * each for count in shared_out(m.schedulers)]
         return np.array([*pipes, data, *address], dtype=np.float64)
 
     def _address_round(self, cases: Cases, ticks: int) -> Floats:
         """What the address unit of the fullest sub-core takes for one operation of each warp."""
-        fullest = -(-cases.warps // self._machine.schedulers)
-        return np.asarray(fullest * ticks / TICKS_PER_CYCLE)
+        return np.asarray(self._fullest(cases) * ticks / TICKS_PER_CYCLE)
+
+    def _fullest(self, cases: Cases) -> Ints:
+        """Warps of the fullest sub-core."""
+        return np.asarray(-(-cases.warps // self._machine.schedulers))
 
     def _stage_round(self, cases: Cases, each: float) -> Floats:
         """A round of accesses without a result: through data stage, arbiter and address units."""
         stage = cases.warps * np.maximum(cases.passes * each, self._machine.request_interval_cycles)
-        return np.asarray(np.maximum(stage, self._address_round(cases, self._machine.address_ticks)))
+        alone = self._machine.stage_jobs * cases.passes * each * self._fullest(cases)
+        address = self._address_round(cases, self._machine.address_ticks)
+        return np.asarray(np.maximum.reduce([stage, alone, address]))
 
     def _burst(self, cases: Cases, op: str, values: Values) -> Floats:
         """The last issue, and the clock behind it."""
@@ -387,6 +410,8 @@ class Predictor:
             address=m.atomic_address_ticks / TICKS_PER_CYCLE,
             request=m.request_interval_cycles,
             stage_pass=m.atomic_stage_ticks / TICKS_PER_CYCLE,
+            stage_jobs=m.stage_jobs,
+            stage_entries=m.stage_entries,
             issue=ISSUE_INTERVAL,
         )
         interval = values[key(op, BASE)] + cases.passes * values[key(op, PASS)]
@@ -421,12 +446,13 @@ class Predictor:
                 return self._stage_round(cases, each)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
-                # Loads pass the data stage alone; an atomic without a base takes as long behind it. A pass
-                # of a conflict may delay a load by more than the stage takes for it.
+                # Loads pass the data stage alone; an atomic without a base takes as long behind it, on a pipe
+                # of its sub-core where the stage has several jobs. A pass of a conflict may delay a load by
+                # more than the stage takes for it.
                 ticks = to_ticks(each)
                 machine = replace(
                     self._machine,
-                    atomic_pipes=1,
+                    atomic_pipes=1 if self._machine.stage_jobs == 1 else self._machine.schedulers,
                     atomic_round_gap_cycles=0,
                     atomic_address_ticks=self._machine.address_ticks,
                     shared_pass_ticks=ticks,

@@ -60,11 +60,11 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     """For each job of one SM, in the order in which they were taken: its index, and when the rules take it.
 
     A request is ready ``front_cycles`` after its issue, or an address interval after the one before it left
-    the sub-core; the arbiter is free when the request before has passed the data stage, and not before the
-    request interval is over; an atomic needs room in its pipe. A constant load waits for the constant load
-    before it, and not for the data stage. The arbiter takes one request a cycle: of several that could go,
-    that of the first sub-core after the last one served. An atomic on global memory needs one of its SM's
-    places for them, in turn.
+    the sub-core; it can be taken when the data stage has room for it and has passed the one before it of the
+    sub-core, and not before the request interval is over; an atomic needs room in its pipe. A constant load
+    waits for the constant load before it, and not for the data stage. The arbiter takes one request a cycle:
+    of several that could go, that of the first sub-core after the last one served. An atomic on global memory
+    needs one of its SM's places for them, in turn.
     """
     count = machine.schedulers
     waiting = [deque(np.flatnonzero(subcore == s).tolist()) for s in range(count)]
@@ -72,15 +72,21 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     atomic = jobs.unit == int(Unit.ATOMIC)
     ticks = stage_ticks(jobs, machine).tolist()
     ends: list[list[int]] = [[] for _ in range(machine.atomic_pipes)]
-    issue, turn, arbiter_free, free = jobs.issue.tolist(), 0, 0, [0, 0]
+    issue, turn, arbiter_free, constant_free = jobs.issue.tolist(), 0, 0, 0
+    request_free, places, passing, begun = 0, [0] * machine.stage_jobs, [0] * count, 0
+    passed: list[int] = []
     classes = list(CLASSES.values())
-    constant = [int(cls.operation == "constant") for cls in classes]
+    constant = [cls.operation == "constant" for cls in classes]
     back: list[int] = []
     on_global = {n for n, cls in enumerate(classes) if cls.operation in ("reduce", "atomic")}
 
     def possible(s: int) -> int:
         job: int = waiting[s][0]
-        free_at = max(arbiter_free, free[constant[jobs.op[job]]])
+        entries = machine.stage_entries
+        of_stage = max(request_free, passing[s], min(places))
+        if entries:
+            of_stage = max(request_free, passed[-entries] if len(passed) >= entries else 0)
+        free_at = max(arbiter_free, constant_free if constant[jobs.op[job]] else of_stage)
         ready = max(issue[job] + machine.front_cycles, left[s], free_at)
         pipe = ends[s % machine.atomic_pipes]
         if jobs.op[job] in on_global and len(back) >= machine.global_atomics.in_flight:
@@ -96,10 +102,17 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
         s = next(s for s in order if s in moments and moments[s] <= now)
         job = waiting[s].popleft()
         yield job, now
-        left[s] = now + carries[s].take(machine.request_ticks(classes[jobs.op[job]]).address)
-        busy = max(machine.request_interval_cycles, stage.take(ticks[job]))
-        own_way = constant[jobs.op[job]]
-        free[own_way] = now + (machine.constant_interval_cycles if own_way else busy)
+        request = machine.request_ticks(classes[jobs.op[job]])
+        left[s] = now + carries[s].take(max(request.address, int(jobs.passes[job]) * request.address_pass))
+        wavefronts = stage.take(ticks[job])
+        if constant[jobs.op[job]]:
+            constant_free = now + machine.constant_interval_cycles
+        else:
+            request_free = now + machine.request_interval_cycles
+            begun = max(now, begun, passing[s], min(places)) if machine.stage_entries else now
+            passing[s] = begun + machine.stage_jobs * wavefronts
+            passed.append(passing[s])
+            places[places.index(min(places))] = passing[s]
         arbiter_free = now + 1
         turn = (s + 1) % count
         if atomic[job]:
@@ -108,14 +121,33 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
             back.append(int(jobs.completion[job]))
 
 
-def atomic_starts(jobs: JobTrace, pipe: Ints, machine: Machine) -> Ints:
-    """When each atomic of one SM should have started: when taken, but not before the one before it in its
-    pipe ended, and in rounds where the unit has them."""
+def stage_begins(jobs: JobTrace, subcore: Ints, machine: Machine) -> Ints:
+    """When the data stage begins with each job of one SM: when it is taken, or, where the stage has a queue,
+    when a place is free, the job before it of its sub-core has passed, and that taken before it has begun."""
+    begins = jobs.taken.astype(np.int64)
+    if machine.stage_entries == 0:
+        return begins
+    stage, ticks, begun = _Whole(), stage_ticks(jobs, machine).tolist(), 0
+    places, passing = [0] * machine.stage_jobs, [0] * machine.schedulers
+    classes = list(CLASSES.values())
+    for job in np.argsort(jobs.taken, kind="stable").tolist():
+        wavefronts, s = stage.take(ticks[job]), int(subcore[job])
+        if classes[jobs.op[job]].operation == "constant":
+            continue
+        begun = begins[job] = max(int(jobs.taken[job]), begun, passing[s], min(places))
+        passing[s] = begun + machine.stage_jobs * wavefronts
+        places[places.index(min(places))] = passing[s]
+    return begins
+
+
+def atomic_starts(begun: Ints, jobs: JobTrace, pipe: Ints, machine: Machine) -> Ints:
+    """When each atomic of one SM should have started: when the data stage began with it, but not before the
+    one before it in its pipe ended, and in rounds where the unit has them."""
     found = np.zeros(len(jobs), dtype=np.int64)
     for k in range(machine.atomic_pipes):
         before, began, served = 0, -1, False
         for i in np.flatnonzero(pipe == k)[np.argsort(jobs.taken[pipe == k], kind="stable")].tolist():
-            taken, gap = int(jobs.taken[i]), machine.atomic_round_gap_cycles
+            taken, gap = int(begun[i]), machine.atomic_round_gap_cycles
             if gap and taken > began:
                 began = found[i] = max(taken, before + (gap if served else 0))
             else:
@@ -340,8 +372,9 @@ def atomics_start_when_they_can(run: Run) -> Sides:
     for sm in run.result.sms:
         jobs, subcore = _of_sm(run, sm.sm)
         chosen = jobs.unit == int(Unit.ATOMIC)
+        begun = stage_begins(jobs, subcore, run.machine)[chosen]
         jobs, pipe = jobs.chosen(chosen), subcore[chosen] % run.machine.atomic_pipes
-        expected = atomic_starts(jobs, pipe, run.machine)
+        expected = atomic_starts(begun, jobs, pipe, run.machine)
         for i in np.flatnonzero(jobs.start != expected)[:1]:
             yield f"{_sm(sm)}, atomic {jobs.sequence[i]}", int(jobs.start[i]), int(expected[i])
 
@@ -409,7 +442,7 @@ def slices_of_l2(run: Run) -> Sides:
     sectors = memory.l2_sector_hits + memory.l2_sector_misses
     asked = jobs.chosen(jobs.unit == int(Unit.GLOBAL))
     atomic = np.array([cls.operation in ("reduce", "atomic") for cls in CLASSES.values()])[asked.op]
-    if run.machine.l2_merges_reads or (atomic.any() and not atomic.all()):
+    if run.machine.l2_merges_reads or (atomic.any() and (not atomic.all() or slices.waits_for_lanes)):
         return
     each = slices.atomic_sector_ticks if atomic.any() else slices.sector_ticks
     lines = int(asked.passes[atomic].sum()) * slices.atomic_line_ticks

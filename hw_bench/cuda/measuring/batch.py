@@ -38,8 +38,10 @@ class Batch:
 class Watch:
     """Decides when a series of launches is enough, and keeps apart those in which the GPU was held back."""
 
-    def __init__(self, limit_s: float, throttled: Throttled, least: int = 10) -> None:
-        self._stopping = Stopping(least=least if limit_s else 1, limit_s=limit_s)
+    def __init__(
+        self, limit_s: float, throttled: Throttled, least: int = 10, patience_s: float = 10.0
+    ) -> None:
+        self._stopping = Stopping(least=least if limit_s else 1, limit_s=limit_s, patience_s=patience_s)
         self._throttled = throttled
         self.slow: list[bool] = []
         self.verdict: Verdict = "noisy"

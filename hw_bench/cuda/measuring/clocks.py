@@ -162,19 +162,31 @@ _SLOW: Final = 0.97
 """A launch counts as throttled when the SM clock behind it is below this share of the highest seen."""
 _RETRIES: Final = 3
 _BETWEEN_S: Final = 0.1
+_RENEWED_S: Final = 0.01
+"""Readings are this far apart at least. A GPU changes its clock no faster, and each of a reading's queries
+takes a fraction of a millisecond: many times as long as a short launch."""
 
 
 class Throttle:
     """Asked after a launch whether its seconds count. It remembers the highest clock seen, and tells when the
-    GPU runs below it, says that it is held back, or began the launch before all of it was queued.
+    GPU runs below it, says that it is held back, or began the launch before all of it was queued. A reading
+    of the clocks serves the launches of the next ``renewed_s`` seconds.
 
     Where the management library does not tell the clock (there is none, or the GPU is split into instances),
     a short kernel does, in MHz: ``measured``.
     """
 
-    def __init__(self, clocks: Clocks, measured: Callable[[], int | None] = clock_mhz) -> None:
+    def __init__(
+        self,
+        clocks: Clocks,
+        measured: Callable[[], int | None] = clock_mhz,
+        renewed_s: float = _RENEWED_S,
+    ) -> None:
         self._clocks = clocks
         self._measured = measured
+        self._renewed_s = renewed_s
+        self._read_at_s = -renewed_s
+        self._slow = False
         self._highest = 0
         self._not_held = launches_not_held()
         self.seen: list[ClockReading] = []
@@ -182,19 +194,26 @@ class Throttle:
     def __call__(self) -> bool:
         late = launches_not_held() > self._not_held
         self._not_held = launches_not_held()
+        if time.monotonic() - self._read_at_s >= self._renewed_s:
+            self._slow = self._held_back()
+            self._read_at_s = time.monotonic()
+        return late or self._slow
+
+    def _held_back(self) -> bool:
+        """By a reading made now."""
         reading = self._clocks.read()
         if reading is None and any(r.of_library for r in self.seen):
             reading = self._read_again()
         if reading is None or reading.sm_mhz is None:
             measured = self._measured()
             if reading is None and measured is None:
-                return late
+                return False
             reading = ClockReading.measured(measured, reading)
         self.seen.append(reading)
         if reading.sm_mhz is None:
-            return late or bool(reading.slowdowns)
+            return bool(reading.slowdowns)
         self._highest = max(self._highest, reading.sm_mhz)
-        return late or bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
+        return bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
 
     def _read_again(self) -> ClockReading:
         """A reading of the library, which gave one before.

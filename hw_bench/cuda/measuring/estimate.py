@@ -1,4 +1,5 @@
-"""About how long a run takes: counted from its plan, with the costs of one thing each taken as assumed.
+"""About how long a run takes: counted from its plan, with the costs of one thing each as on the first card
+that was measured, an H100.
 
 On a GPU the kernels' own time is the smallest part of it; compiling them, making rows of samples, and
 launching series until they are quiet is what takes the seconds.
@@ -18,11 +19,11 @@ from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile, DeviceLimits
 
 USUAL: Final = DeviceLimits("a current GPU", "9.0", sms=132, max_warps=64, l2_bytes=50 * 2**20)
 """Assumed where none is given: of the size of an H100."""
-_COMPILE_S: Final = {"shared-atomics": 1.0, "shared-banks": 0.8}
-_OTHERS_COMPILE_S: Final = 0.3
-"""Assumed: one kernel through Numba and the linker, about what it takes with no GPU on one core."""
+_COMPILE_S: Final = {"shared-atomics": 2.7, "shared-banks": 2.0, "histogram": 1.1}
+_OTHERS_COMPILE_S: Final = 0.5
+"""One kernel through Numba and the linker on a core of that machine."""
 _LAUNCH_S: Final = 0.02
-"""Assumed: arguments of one launch to the GPU and samples back."""
+"""Arguments of one launch to the GPU and samples back; of a series, ten launches that are quiet."""
 _ROW_S: Final = 2.5e-4
 """Assumed: one row's median, noise and steady part."""
 _CLOCK_HZ: Final = 1.5e9
@@ -86,12 +87,12 @@ def _series(
         return [(1, profile.links * profile.repetitions * 3e-6)]
     if name == "ceilings":
         if not spec.name.startswith("global"):
-            return [(1, profile.stopping_s)]
+            return [(1, 0.0)]
         copied = (0, gpu.l2_bytes, 12 * gpu.l2_bytes)
-        return [(1, profile.stopping_s + size / _COPY_BYTES_PER_S) for size in copied]
+        return [(1, size / _COPY_BYTES_PER_S) for size in copied]
     if name == "histogram":
         images = list(plan.images(profile, gpu))
-        return [(1, profile.series_s + 4 * image.pixels * 4 / _COPY_BYTES_PER_S / 4) for image in images]
+        return [(1, image.pixels * 4 / _COPY_BYTES_PER_S) for image in images]
     # A hundred launches at least, of some 0.1 ms from Python.
     return [(1, max(profile.series_s, 0.01)) for _ in plan.portability_sizes(spec.name, profile)]
 

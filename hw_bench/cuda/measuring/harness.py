@@ -74,8 +74,9 @@ def measure(
     stand_in: FakeDriver | None = None,
 ) -> SuiteOutcome:
     """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
-    measured; so does any error. Only a data set that came to its end says that it is ``complete``; another
-    names the error as its ``failure``. A batch in which the GPU was held back (a power cap, heat) in every
+    measured; so does any error, though the benchmarks behind it are measured where the GPU still answers.
+    Only a data set that came to its end says that it is ``complete``; another names the error as its
+    ``failure``. A batch in which the GPU was held back (a power cap, heat) in every
     launch of a series is left out, for ``resume`` to measure, unless ``keep_held_back``. A ``stand_in`` is
     measured in a GPU's place; the data set says so.
 
@@ -95,8 +96,8 @@ def measure(
     if not SIMULATED:
         require_gpu()
     with warnings.catch_warnings(), under_profiler(plan.profile(profile).profiler):
-        # Numba's advice on grids: the small ones here are meant.
-        warnings.filterwarnings("ignore", message="Grid size")
+        # Numba's advice on grids, in bold where it can: the small ones here are meant.
+        warnings.filterwarnings("ignore", message=r"(\x1b\[\d+m)?Grid size")
         return _measure(out, profile, benchmarks, resume, keep_held_back, progress)
 
 
@@ -118,6 +119,7 @@ def _measure(
     wrong: list[str] = []
     broken: list[str] = []
     held_back: list[str] = []
+    failed: list[SmlabError] = []
     interrupted = False
     for name in benchmarks:
         no_code = _no_code_of(name, gpu)
@@ -150,18 +152,18 @@ def _measure(
                 rows[name] += len(batch.rows)
                 faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")
-            codes = _codes(name, gpu)
             rate_after = clock_rate()
+            codes = _codes(name, gpu)
             complete, failure = not late, throttle.describe(late) if late else None
         except KeyboardInterrupt:
             interrupted = True
         except Exception as error:
             failure = str(error) if isinstance(error, SmlabError) else one_line(error)
-            if is_of_toolkit(error) or isinstance(error, SmlabError):
-                _leave_the_gpu(context)
-                kept = f"{data.rows} rows are kept in {data.table}; --resume continues"
-                raise SmlabError(f"{name}: {failure} ({kept})") from error
-            raise
+            if not (is_of_toolkit(error) or isinstance(error, SmlabError)):
+                raise
+            kept = f"{data.rows} rows are kept in {data.table}; --resume continues"
+            failed.append(SmlabError(f"{name}: {failure} ({kept})"))
+            failed[-1].__cause__ = error
         finally:
             data.close(
                 ended=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -185,6 +187,11 @@ def _measure(
         )
         if interrupted:
             break
+        if failure is not None and failed and not _answers(context):
+            _leave_the_gpu(context)
+            raise failed[-1]
+    if failed:
+        raise failed[0]
     return SuiteOutcome(rows, wrong, broken, interrupted, held_back)
 
 
@@ -195,6 +202,17 @@ _LEFT: Final = ExitStack()
 def _context() -> Any:
     """Numba's context on the current GPU; None where there is no GPU."""
     return None if SIMULATED or cuda.stand_in is not None else cuda.current_context()
+
+
+def _answers(context: Any) -> bool:
+    """Whether a GPU on which something failed can go on: most faults end all that follows in its context."""
+    if context is None:
+        return cuda.stand_in is not None or SIMULATED
+    try:
+        cuda.synchronize()
+    except Exception:  # of the driver, whichever
+        return False
+    return True
 
 
 def _leave_the_gpu(context: Any) -> None:

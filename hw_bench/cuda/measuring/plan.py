@@ -272,13 +272,28 @@ PERMUTED: Final = (2**4, 2**8, 2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**17)
 PERMUTE_GRID: Final = (2, 256)
 
 
+_RESIDENT: Final = 2**18
+"""Threads that a large GPU has at a time, about."""
+_MOST_TRIES: Final = 2**26
+"""Compare-and-swaps on one word that a launch may need: they follow each other, and take some 40 ms. The
+largest grid on one word would need twenty minutes on an H100."""
+
+
+def _tries(level: int, grid: int, threads: int) -> int:
+    """How often a word is tried when ``level`` words are swapped by all threads: each success fails all that
+    are under way."""
+    each = grid * threads // level
+    return each * min(each, _RESIDENT // level)
+
+
 def portability_sizes(kernel: str, chosen: BenchmarkProfile) -> list[tuple[int, int, int]]:
     """Size (elements or contention level; 0 where a kernel has none), blocks and threads of each series of
     a kernel."""
     small = chosen.small
     if kernel.startswith("global-atomic"):
         threads = 32 if small else 1024
-        return [(level, grid, threads) for level in chosen.contention for grid in chosen.contention_grids]
+        points = [(level, grid, threads) for level in chosen.contention for grid in chosen.contention_grids]
+        return [p for p in points if kernel != "global-atomic-cas" or _tries(*p) <= _MOST_TRIES]
     if kernel == "column-permutation":
         grid = (2, 16) if small else PERMUTE_GRID
         return [(size, *grid) for size in PERMUTED[: 2 if small else None]]

@@ -77,9 +77,9 @@ def profile(out: Path, benchmarks: Sequence[str]) -> Profiled:
 
 def command_line(ncu: str, capability: str, out: Path, folder: Path, benchmarks: Sequence[str]) -> list[str]:
     """The command that `smlab utilization --how` names for this compute capability, with the benchmarks as
-    application."""
+    application. The GPU keeps the clock that it has: ncu would lock it to the base clock, by default."""
     words = shlex.split(how_for(capability).command)
-    words[0] = ncu
+    words[:1] = [ncu, "--clock-control", "none"]
     words[words.index("--log-file") + 1] = str(out)
     application = [
         sys.executable,

@@ -152,16 +152,17 @@ def _utmapf(o: Operands, m: tuple[str, ...]) -> Fields:
 
 @opcode("UBLKCP", cls="uniform")
 def _ublkcp(o: Operands, m: tuple[str, ...]) -> Fields:
-    """Consecutive bytes, 16 times the low half of the third operand; ``S.G``: to shared memory."""
-    to_global = m[0] == "G"
-    if ".".join(m) not in ("S.G", "G.S"):
+    """Consecutive bytes, 16 times the low half of the third operand; ``S.G``: to shared memory, of the blocks
+    that its high half has bits for with ``MULTICAST``."""
+    to_global, several = m[0] == "G", m[2:] == ("MULTICAST",)
+    if ".".join(m) not in ("S.G", "G.S", "S.G.MULTICAST"):
         raise Unknown(f"the form {'.'.join(m)}")
     first, second = _pair(o), _pair(o)
     shared, far = (second, first) if to_global else (first, second)
     fields = {**Source(shared, True).fields("a"), **Source(far, True).fields("b"), **o.integer("c")}
     if o.more() and o.texts[o.next].startswith("desc["):
         o.text()
-    return d.BULK_COPY, {**fields, "dimensions": 0, "to_global": int(to_global)}
+    return d.BULK_COPY, {**fields, "dimensions": 0, "to_global": int(to_global), "multicast": int(several)}
 
 
 @opcode("UTMACMDFLUSH", cls="uniform")

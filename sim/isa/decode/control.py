@@ -87,11 +87,14 @@ def awaits_errors(instruction: SassInstruction) -> bool:
     return instruction.opcode == "ERRBAR"
 
 
-def bypasses_l1(instruction: SassInstruction) -> bool:
-    """Whether a load or a copy asks L2 whatever L1 holds: a strong one beyond its SM, or a copy past L1."""
-    modifiers = instruction.modifiers
-    beyond = "STRONG" in modifiers and not {"GPU", "SYS"}.isdisjoint(modifiers)
-    return instruction.opcode in ("LDG", "LD", "LDGSTS") and (beyond or "BYPASS" in modifiers)
+def asks_l2(instruction: SassInstruction) -> bool:
+    """Whether a load or a copy goes to L2 whatever L1 has: a copy past L1, or a strong load of a scope beyond
+    the SM (``ld.volatile``, ``ld.relaxed.gpu``, ``ld.global.cg``). PTX caches those from L2 on, as L1 is not
+    coherent."""
+    words = instruction.modifiers
+    if instruction.opcode == "LDGSTS":
+        return "BYPASS" in words
+    return instruction.opcode in ("LDG", "LD") and "STRONG" in words and ("GPU" in words or "SYS" in words)
 
 
 def empties_l1(instruction: SassInstruction) -> bool:

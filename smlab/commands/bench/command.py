@@ -46,7 +46,9 @@ def bench_sass(
         raise typer.Exit(1)
 
 
-QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer points: under a minute on a current GPU.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Fewer points: a minute and a half, mostly compiling.")
+]
 
 
 @bench.command("plan")

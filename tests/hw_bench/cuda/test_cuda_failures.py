@@ -10,11 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from smlab.hw_bench.cuda.measuring.clocks import Clocks, Throttle
 from smlab.hw_bench.cuda.measuring.dataset import DataSet, read_table
-from smlab.hw_bench.cuda.toolkit import is_of_toolkit, one_line
+from smlab.hw_bench.cuda.toolkit import has_compiler, is_of_toolkit, one_line, require_compiler
 from smlab.hw_bench.errors import SmlabError
 
 FAILING_RUN = """
@@ -79,6 +80,19 @@ def test_a_failure_midway_is_not_complete_and_can_be_resumed(module: str, told: 
     assert len(whole) == sum(batch["rows"] for batch in note["batches"].values()) > len(kept)
 
 
+def test_benchmarks_behind_one_that_failed_are_measured(tmp_path: Path) -> None:
+    """Minutes with a GPU are scarce: one benchmark's failure takes no other's data."""
+    pytest.importorskip("numba.cuda", reason="the suite was not simulated: this Numba has no CUDA target")
+    script = FAILING_RUN.replace(
+        "        if count == 2:", '        if count == 2 and arguments[0] == "latency":'
+    ).replace('["latency"]', '["latency", "ceilings"]')
+    failed = run(script, str(tmp_path), "numba.cuda.cudadrv.driver")
+    assert failed.returncode == 1
+    assert "SmlabError: latency: LaunchFailed" in failed.stderr.strip().splitlines()[-1]
+    notes = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("latency", "ceilings")}
+    assert {name: note["complete"] for name, note in notes.items()} == {"latency": False, "ceilings": True}
+
+
 def test_a_run_of_another_profile_is_not_resumed(tmp_path: Path) -> None:
     def data_set(profile: str, resume: bool) -> DataSet:
         return DataSet(tmp_path, "set", ("n",), {"gpu": "one", "profile": profile}, resume)
@@ -99,6 +113,13 @@ def test_the_toolkits_errors_are_told_from_ours() -> None:
     assert not is_of_toolkit(ValueError("[2] out of memory"))
     assert one_line(DriverError("\n  first \nsecond")) == "DriverError: first"
     assert one_line(DriverError()) == "DriverError"
+
+
+@pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is missing")
+def test_a_numpy_that_numba_does_not_know_yet_ends_no_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(np, "row_stack", raising=False)
+    require_compiler()
+    assert np.row_stack is np.vstack  # type: ignore[attr-defined, unused-ignore]  # noqa: NPY201
 
 
 class NvmlError(Exception):
@@ -170,6 +191,14 @@ def test_one_query_that_is_not_supported_leaves_the_others(nvml: SimpleNamespace
         "sm_mhz_max": None,
         "slowdowns": ["power cap"],
     }
+
+
+def test_a_reading_of_the_clocks_serves_the_launches_just_behind_it(nvml: SimpleNamespace) -> None:
+    clocks = Clocks("GPU-bb")
+    often, always = Throttle(clocks, lambda: None, renewed_s=1000.0), Throttle(clocks, lambda: None, 0.0)
+    assert all(often() for _ in range(5))
+    assert all(always() for _ in range(5))
+    assert (len(often.seen), len(always.seen)) == (1, 5)
 
 
 def test_the_gpu_is_found_by_what_names_it_and_never_guessed(nvml: SimpleNamespace) -> None:

@@ -350,12 +350,11 @@ def test_popc_inc_exists_from_ampere_on(gpu: Gpu) -> None:
 
 
 def test_latencies_of_atomics_are_measured_where_somebody_measured(gpu: Gpu) -> None:
-    """A chain of returning adds was timed on an H800 and a Thor; nobody timed compare-and-swap."""
-    measured = {"h800": 33.48, "thor": 34.35}
+    """Returning adds were timed on a Thor, and with compare-and-swap on an H100."""
+    told = {"thor": ("published", 34.35), "h100-sxm": ("measured", 26)}
     add, cas = (gpu[f"atomic.{op}.latency_cycles"] for op in ("add", "cas"))
-    assert (add.kind == "published") == (gpu.name in measured)
-    assert add.value == measured.get(gpu.name, add.value)
-    assert cas.kind == "assumed"
+    assert (add.kind, add.value) == told.get(gpu.name, ("assumed", add.value))
+    assert cas.kind == ("measured" if gpu.name == "h100-sxm" else "assumed")
     assert gpu.number("shared.load_latency_cycles") < float(add.value) <= float(cas.value)
 
 
@@ -367,7 +366,8 @@ def test_compare_and_swap_costs_more_than_add(gpu: Gpu) -> None:
             for op in ("add", "cas")
         }
         assert cost["cas"] > cost["add"]
-    assert gpu["atomic.cas.pass_interval_cycles"].kind == ("calibrated" if gpu.name == "b300" else "assumed")
+    kinds = {"b300": "calibrated", "h100-sxm": "measured"}
+    assert gpu["atomic.cas.pass_interval_cycles"].kind == kinds.get(gpu.name, "assumed")
 
 
 def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
@@ -382,7 +382,6 @@ def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
         "v100": line,
         "p4": {"atomic.add.base_interval_cycles"},
         "a100-40": line | {"atomic.popc_inc.base_interval_cycles"},
-        "h800": {"atomic.address_interval_cycles"},
         "b300": every,
     }
     assert calibrated == expected.get(gpu.name, set())

@@ -99,6 +99,12 @@ def test_what_was_compiled_is_kept(compiler: Compiler) -> None:
     assert len(compiler.compiled) == 5
 
 
+def test_a_macro_with_arguments_is_a_part_of_the_key(compiler: Compiler) -> None:
+    first = compile_cuda("kernel F", "sm_75", ["-DF(i)=(i)"])
+    assert compile_cuda("kernel F", "sm_75", ["-DF(i)=(i & 1)"]) != first
+    assert len(compiler.compiled) == 2
+
+
 def test_source_that_includes_files_is_compiled_each_time(compiler: Compiler) -> None:
     for _ in range(2):
         compile_cuda('#include "mine.h"\nkernel', "sm_75")

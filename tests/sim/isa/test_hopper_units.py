@@ -95,11 +95,9 @@ def test_the_barrier_of_a_cluster_is_faster_than_its_network() -> None:
 def test_what_goes_past_l1_asks_l2_each_time() -> None:
     load = "ld.global.{0}.u32 %r5, [%w5]; setp.eq.u32 %p1, %r5, 77; @%p1 bra OUT;"
     copy = "cp.async.{0}.shared.global [%r1], [%w5], 16; cp.async.commit_group; cp.async.wait_group 0;"
-    before = GPU.with_values({"l1.serves_bypassing": 1}, source="as before")
     for one, kept, past in ((load, "ca", "cg"), (copy, "ca", "cg")):
         near, far = cycles(one.format(kept)), cycles(one.format(past))
         assert far > near + 200
-        assert cycles(one.format(past), gpu=before) < near + 20
 
 
 def test_small_products_take_what_the_tensor_core_takes_at_least() -> None:
@@ -121,4 +119,3 @@ def test_what_was_measured_on_hopper_alone_is_not_taken_over(gpu: str) -> None:
     assert machine.fence_cycles == machine.error_barrier_cycles == 0
     assert machine.cluster_barrier_cycles == machine.network_cycles
     assert machine.bulk_writes["store"].read_cycles == 0
-    assert machine.l1_serves_bypassing

@@ -219,7 +219,17 @@ def test_one_disturbed_row_that_is_like_no_other_is_no_lack_of_fit() -> None:
 
 
 def test_a_burst_waits_for_room() -> None:
-    path = BurstPath(sub_cores=4, pipes=1, front=0.0, address=0.0, request=1.0, stage_pass=1.0, issue=4.0)
+    path = BurstPath(
+        4,
+        pipes=1,
+        front=0.0,
+        address=0.0,
+        request=1.0,
+        stage_pass=1.0,
+        stage_jobs=1,
+        stage_entries=0,
+        issue=4.0,
+    )
     one = np.array([1])
 
     def last(operations: int, interval: float, sub_core: float, unit: float) -> float:

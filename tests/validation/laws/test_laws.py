@@ -144,7 +144,8 @@ def break_arbiter_that_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def take(self: MemoryPath, own: Subcore) -> None:
         sound(self, own)
-        self.free_at = self.clock.now + 1
+        self.request_free_at = own.passing_until = self.clock.now + 1
+        self.places_free_at = [self.clock.now + 1] * len(self.places_free_at)
 
     monkeypatch.setattr(MemoryPath, "_take", take)
 

@@ -18,6 +18,8 @@ from smlab.hw_bench.cuda.toolkit import SIMULATED
 
 _LEAST = 100
 """Launches of a series at least: Coyne saw an initial part of some milliseconds."""
+_PATIENCE_S = 1.0
+"""After which a series of long launches, that has none of it, ends with fewer."""
 
 
 def measure(
@@ -31,7 +33,11 @@ def measure(
             continue
         rows, seconds, wrong, late = [], [], [], []
         for size, blocks, threads in plan.portability_sizes(spec.name, profile):
-            watch = Watch(profile.series_s, throttled, least=_LEAST) if cuda.stand_in is None else Settling()
+            watch = (
+                Watch(profile.series_s, throttled, _LEAST, _PATIENCE_S)
+                if cuda.stand_in is None
+                else Settling()
+            )
             run = portability_runs.run(spec, size=size, blocks=blocks, threads=threads, enough=watch.enough)
             start, initial, steady = watch.parts(run.seconds)
             values = (
