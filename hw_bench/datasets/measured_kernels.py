@@ -2,11 +2,11 @@
 
 A set is a TOML file in ``record/``: the card, who measured, with which compiler, at which clock if that is
 known, where the source is, the arguments, and the rows. Few published figures stand in the file
-(``[[row]]``, each with macros of its own in ``defines`` if it needs them). The rows of an exhaustive search are read from the search's own file (``[tuning]``), which is
-not in the repository: it is looked for in a folder of measurements by others, and of its rows some are
-drawn by a seed (``[tuning.rested]``: only of those that a rested card ran). Where the authors described
-their kernels and published no source, or their source may not be copied, the kernels are ours and lie in
-``record/`` too (``ships``)."""
+(``[[row]]``, each with macros of its own in ``defines`` if it needs them). The rows of an exhaustive search
+are read from the search's own file (``[tuning]``), which is not in the repository: it is looked for in a
+folder of measurements by others, and of its rows some are drawn by a seed (``[tuning.rested]``: only of those
+that a rested card ran). Where the authors described their kernels and published no source, or their source
+may not be copied, the kernels are ours and lie in ``record/`` too (``ships``)."""
 
 from __future__ import annotations
 
