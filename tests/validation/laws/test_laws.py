@@ -193,9 +193,9 @@ def break_slice_that_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slice of L2 begins with a sector before it has ended the one ahead."""
     sound = MemorySystem._slice
 
-    def serve(self: MemorySystem, sector: int, arrival: int, atomic: bool, begins_line: bool) -> int:
+    def serve(self: MemorySystem, sector: int, arrival: int, atomic: bool, begins: bool, lanes: int) -> int:
         self.slice_free_ticks = [0] * len(self.slice_free_ticks)
-        return sound(self, sector, arrival, atomic, begins_line)
+        return sound(self, sector, arrival, atomic, begins, lanes)
 
     monkeypatch.setattr(MemorySystem, "_slice", serve)
 
@@ -206,7 +206,9 @@ def break_slice_that_forgets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         MemorySystem,
         "_slice",
-        lambda self, sector, arrival, atomic, begins_line: sound(self, sector, arrival, atomic, False),
+        lambda self, sector, arrival, atomic, begins, lanes: sound(
+            self, sector, arrival, atomic, False, lanes
+        ),
     )
 
 
