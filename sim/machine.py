@@ -179,6 +179,10 @@ class SliceTiming:
 
 
 SMS_APART = 4096
+DRAM_BEGIN_CYCLES = 4096
+"""For so long before a launch DRAM counts as idle, so that its first accesses do not find it busy."""
+DRAM_LEAST_IDLE = 12
+"""DRAM counts as idle for this part of the time at least."""
 SLICE_SPREAD = 0x9E3779B1
 """2^32 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -314,6 +318,7 @@ class Machine:
     l2_merges_reads: bool  # a read of a sector that another one waits for takes nothing of L2's server
     dram_sector_ticks: int  # of a sector read
     dram_write_ticks: int
+    dram_queue_cycles: int  # what an access waits for a DRAM that is busy for two thirds of the time
     dram_latency_cycles: int
     fetch: FetchTiming
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
@@ -822,6 +827,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
         # Two reads and a write take as long as three sectors of the sustained stream.
+        dram_queue_cycles=round(_optional(gpu, "dram.queue_cycles")),
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         fetch=_fetch(gpu),

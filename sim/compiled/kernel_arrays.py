@@ -517,8 +517,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "unsampled_bits": 0 if unsampled is None else unsampled.bits.ctypes.data,
         "unsampled_first": 0 if unsampled is None else unsampled.first,
         "unsampled_sectors": 0 if unsampled is None else unsampled.sectors,
-        "unsampled_crowds": 0 if unsampled is None else unsampled.crowds.ctypes.data,
-        "crowded_sectors": 0 if unsampled is None else 8 * len(unsampled.crowds),
+        "writes_back": unsampled is not None and unsampled.writes_back,
+        "unsampled_atomics": 0 if unsampled is None else unsampled.other_atomics.ctypes.data,
+        "counted_sectors": 0 if unsampled is None else 8 * len(unsampled.other_atomics),
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,
@@ -543,6 +544,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l2_merges": int(machine.l2_merges_reads),
         **_slice_constants(machine.l2_slices),
         "dram_extra": machine.dram_extra_cycles,
+        "dram_queue": machine.dram_queue_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
         else machine.l2_return_cycles + 1 + min(0, machine.bulk_extra_cycles * (code.bulk_sectors > 0)),

@@ -119,13 +119,14 @@ _CONSTANTS = (
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
-    " unsampled_crowds crowded_sectors"
+    " unsampled_atomics counted_sectors writes_back"
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval stage_jobs stage_entries constant_interval taken_branch"
     " atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
+    " dram_queue"
     " dram_write_ticks shares_dram l2_merges"
     " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
     " slice_sms slice_all_sms"
@@ -183,7 +184,7 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_deepest dram_sectors slice_deepest",
+    "threads yields l2_free dram_free dram_deepest dram_sectors dram_busy slice_deepest",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.

@@ -68,7 +68,8 @@ from smlab.sim.instruction_source import (
 
 TICK_BITS = 20
 SMS_APART = 4096
-SLICE_SPREAD = 0x9E3779B1  # these three as in `smlab.sim.machine`, which loads what is not compiled
+DRAM_BEGIN_CYCLES, DRAM_LEAST_IDLE = 4096, 12
+SLICE_SPREAD = 0x9E3779B1  # these as in `smlab.sim.machine`, which loads what is not compiled
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
@@ -849,7 +850,7 @@ def way_ticks(st: State, line: int, sm: int) -> Word:
 def _new_l2_line(st: State, tag: int) -> Word:
     """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM."""
     at, dirty = make(st, st.sms, tag)
-    if dirty != 0:
+    if dirty != 0 and st.writes_back == 0:
         _dram(st, bits_set(dirty), st.dram_write_ticks)
     return at
 
@@ -885,14 +886,27 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
             moment = served
         else:
             moment = max(served, _dram(st, 1, st.dram_ticks)) + (st.dram_extra << TICK_BITS)
+            moment += _dram_queue(st)
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:
         moment += queue_ticks
-        ready.value = moment + queue_ticks * crowd_of_unsampled_blocks(st, sector)
+        ready.value = moment + queue_ticks * atomics_of_unsampled_blocks(st, sector)
     if store != LOAD:
+        if st.writes_back != 0 and (line.dirty >> place) & 1 == 0:
+            _dram(st, 1, st.dram_write_ticks)
         line.dirty |= 1 << place
     return moment
+
+
+@helper
+def _dram_queue(st: State) -> Word:
+    """What an access waits in DRAM for others, beyond its server's queue, in ticks: the mean of a queue with
+    equal services (Pollaczek and Khinchine), by the part of the time that DRAM was busy so far."""
+    common = common_at(st, 0)
+    elapsed = common.l2_free + (DRAM_BEGIN_CYCLES << TICK_BITS)
+    idle = max(elapsed - common.dram_busy, elapsed // DRAM_LEAST_IDLE)
+    return (st.dram_queue * ((common.dram_busy >> 1 << 10) // idle)) << (TICK_BITS - 10)
 
 
 @helper
@@ -903,6 +917,7 @@ def _dram(st: State, sectors: int, sector_ticks: int) -> Word:
         common.dram_deepest = max(common.dram_deepest, common.dram_free - arrival)
     common.dram_free = max(arrival - common.dram_deepest, common.dram_free) + sectors * sector_ticks
     common.dram_sectors += sectors
+    common.dram_busy += sectors * sector_ticks
     return max(arrival, common.dram_free)
 
 
@@ -926,12 +941,12 @@ def hold(st: State) -> None:
 
 
 @helper
-def crowd_of_unsampled_blocks(st: State, sector: int) -> Word:
+def atomics_of_unsampled_blocks(st: State, sector: int) -> Word:
     """How many atomics of blocks that are not simulated come to the sector for one of those that are."""
     n = sector - st.unsampled_first
-    if n < 0 or n >= st.crowded_sectors:
+    if n < 0 or n >= st.counted_sectors:
         return 0
-    return (read_at(st.unsampled_crowds, n >> 3) >> ((n & 7) << 3)) & 255
+    return (read_at(st.unsampled_atomics, n >> 3) >> ((n & 7) << 3)) & 255
 
 
 @helper

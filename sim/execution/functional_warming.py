@@ -60,19 +60,28 @@ _OWN, _OTHER, _WRITTEN = 1, 2, 4
 @dataclass(frozen=True)
 class ForeignSectors:
     """Sectors from ``first`` on, a bit each (little-endian words): fetched by a block outside of the
-    sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block.
-    ``crowds`` has a byte a sector where the kernel has atomics, else nothing: how many atomics of blocks
+    sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block, and
+    ``written_each`` those that they wrote first. ``writes_back``: what the grid touches is more than L2, so
+    what its blocks write goes on to DRAM meanwhile.
+    ``other_atomics`` has a byte a sector where the kernel has atomics, else nothing: how many atomics of blocks
     outside come to it for one of the sample."""
 
     first: int
     sectors: int
     bits: NDArray[np.int64]
     read_each: float
-    crowds: NDArray[np.int64]
+    written_each: float
+    other_atomics: NDArray[np.int64]
 
-    def crowd(self, sector: int) -> int:
+    writes_back: bool = False
+
+    def atomics_of_others(self, sector: int) -> int:
         n = sector - self.first
-        return int(self.crowds[n >> 3]) >> 8 * (n & 7) & 255 if 0 <= n < 8 * len(self.crowds) else 0
+        return (
+            int(self.other_atomics[n >> 3]) >> 8 * (n & 7) & 255
+            if 0 <= n < 8 * len(self.other_atomics)
+            else 0
+        )
 
     def __contains__(self, sector: object) -> bool:
         n = sector - self.first if isinstance(sector, int) else -1
@@ -123,7 +132,7 @@ class _Askers:
         if own:
             self._own.append(sectors)
 
-    def crowds(self, others: float) -> NDArray[np.int64]:
+    def other_atomics(self, others: float) -> NDArray[np.int64]:
         """A byte a sector: ``others`` (SMs outside for one of the sample) where as many of their blocks ask
         for it as of the sample's, and a part of it where fewer do."""
         found = np.zeros(-(-self.asked.shape[1] // 8) * 8, dtype=np.uint8)
@@ -308,6 +317,8 @@ class Neighbours:
             self._go_back()
         seen = owners.seen
         read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
+        written = int(np.count_nonzero(seen & _WRITTEN))
+        ran = max(clusters - (not ended), 1) * self.size
         bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
         packed = np.packbits(seen & _OTHER != 0, bitorder="little")
         bits[: len(packed)] = packed
@@ -316,6 +327,7 @@ class Neighbours:
             sectors,
             len(seen),
             bits.view(np.int64),
-            read / max(clusters - (not ended), 1) / self.size,
-            askers.crowds(others),
+            read / ran,
+            written / ran,
+            askers.other_atomics(others),
         )

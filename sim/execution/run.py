@@ -286,6 +286,9 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
             neighbours.before.go_back(keep=options.before is None)
         unsampled = neighbours.fetched(chosen, room * all_sms, all_sms / count - 1)
         reads.append(unsampled.read_each * launch.blocks)
+        touched = (unsampled.read_each + unsampled.written_each) * launch.blocks
+        held = machine.l2.sets * machine.l2.ways * machine.sectors_per_line
+        unsampled = dataclasses.replace(unsampled, writes_back=touched > held)
         source = MachineSource(launch, count, chosen if order is None else order[chosen], unsampled)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from smlab.sim.instruction_source import UnsampledFetches
 from smlab.sim.lowering import Operation
-from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
+from smlab.sim.machine import (
+    DRAM_BEGIN_CYCLES,
+    DRAM_LEAST_IDLE,
+    TICK_BITS,
+    CacheShape,
+    Machine,
+    ceil_cycles,
+)
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.warp import Job
 
@@ -122,6 +129,7 @@ class MemorySystem:
         self.dram_free_ticks = 0
         self.dram_deepest_ticks = 0
         self.dram_sectors = 0
+        self.dram_busy_ticks = 0
 
     def hold(self, base_bytes: int, size_bytes: int) -> None:
         """What L2 holds at launch: the lines of a range, as if looked up in ascending order just before."""
@@ -168,7 +176,8 @@ class MemorySystem:
                 in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
                 served = max(self.l2_free_ticks, in_slice)
                 before = sector
-            if evicted is not None and evicted.dirty:
+            writes_back = self.unsampled is not None and self.unsampled.writes_back
+            if evicted is not None and evicted.dirty and not writes_back:
                 self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
             if hit:
                 self.l2.hits += 1
@@ -181,6 +190,7 @@ class MemorySystem:
             else:
                 self.l2.misses += 1
                 ready = max(served, self._dram(1, m.dram_sector_ticks)) + (m.dram_extra_cycles << TICK_BITS)
+                ready += self._dram_queue()
             if atomic and not waits:
                 ready += lanes_per_word[sector] * asks.request.word
             if not hit or atomic or (m.l2_merges_reads and reads):
@@ -188,9 +198,11 @@ class MemorySystem:
                 line.ready_ticks[place] = ready
                 if atomic and self.unsampled is not None:
                     # Atomics of blocks that are not simulated follow, as many as come for one of these.
-                    lanes = lanes_per_word[sector] * self.unsampled.crowd(sector)
+                    lanes = lanes_per_word[sector] * self.unsampled.atomics_of_others(sector)
                     line.ready_ticks[place] += lanes * asks.request.word
             if not reads:
+                if writes_back and not line.dirty >> place & 1:
+                    self._dram(1, m.dram_write_ticks)
                 line.dirty |= 1 << place
             last = max(last, ready + m.l2_slices.way_ticks(sector // m.sectors_per_line, job.sm))
         return ceil_cycles(last)
@@ -219,12 +231,21 @@ class MemorySystem:
         self.slice_busy_ticks[at] += occupied
         return max(arrival + ticks, self.slice_free_ticks[at] - occupied + ticks)
 
+    def _dram_queue(self) -> int:
+        """What an access waits in DRAM for others, beyond its server's queue: the mean of a queue with equal
+        services (Pollaczek and Khinchine), by the part of the time that DRAM was busy so far."""
+        elapsed = self.l2_free_ticks + (DRAM_BEGIN_CYCLES << TICK_BITS)
+        idle = max(elapsed - self.dram_busy_ticks, elapsed // DRAM_LEAST_IDLE)
+        busy = (self.dram_busy_ticks >> 1 << 10) // idle  # over twice the idle time, in parts of 1,024
+        return (self.machine.dram_queue_cycles * busy) << (TICK_BITS - 10)
+
     def _dram(self, sectors: int, sector_ticks: int) -> int:
         arrival = self.l2_free_ticks
         self.dram_deepest_ticks = max(self.dram_deepest_ticks, self.dram_free_ticks - arrival)
         saved = self.dram_deepest_ticks if self.machine.shares_dram else 0
         self.dram_free_ticks = max(arrival - saved, self.dram_free_ticks) + sectors * sector_ticks
         self.dram_sectors += sectors
+        self.dram_busy_ticks += sectors * sector_ticks
         return max(arrival, self.dram_free_ticks)
 
 

@@ -283,21 +283,23 @@ def test_atomics_of_blocks_outside_of_a_sample_come_to_the_same_words(
     assert whole.cycles >= bound
     assert part.cycles == pytest.approx(whole.cycles, rel=0.1)
     assert run(1, adds, "simpy").cycles == part.cycles
-    # Without the crowd, a sample has only the lanes of its own blocks at the word.
-    monkeypatch.setattr(functional_warming._Askers, "crowds", lambda self, others: np.zeros(0, np.int64))
+    # Without the others, a sample has only the lanes of its own blocks at the word.
+    monkeypatch.setattr(
+        functional_warming._Askers, "other_atomics", lambda self, others: np.zeros(0, np.int64)
+    )
     assert bound > 2 * run(1, adds).cycles
 
 
-def test_a_crowd_is_as_large_as_the_part_of_other_blocks_that_ask() -> None:
+def test_other_atomics_are_as_many_as_the_part_of_other_blocks_that_ask() -> None:
     askers = functional_warming._Askers(64)
     for n in range(32):
         everyone, a_pair, alone, few = 0, 1 + n // 2, 20 + n, 60 + (n >= 12)
         askers.ask(np.array([everyone, a_pair, alone, few]) << 1, own=n in (4, 5, 6, 7))
-    crowds = askers.crowds(others=7).view(np.uint8)
-    assert crowds[0] == 7
-    assert crowds[[24, 25, 26, 27]].tolist() == [0, 0, 0, 0]
-    assert crowds[[3, 4]].tolist() == [0, 0]
-    assert crowds[60] == 2  # 8 of 28 others for 4 of 4: 0.29 times 7
+    found = askers.other_atomics(others=7).view(np.uint8)
+    assert found[0] == 7
+    assert found[[24, 25, 26, 27]].tolist() == [0, 0, 0, 0]
+    assert found[[3, 4]].tolist() == [0, 0]
+    assert found[60] == 2  # 8 of 28 others for 4 of 4: 0.29 times 7
 
 
 def test_more_sms_do_not_help_blocks_that_depend_on_each_other(
