@@ -63,8 +63,8 @@ class ForeignSectors:
     sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block, and
     ``written_each`` those that they wrote first. ``writes_back``: what the grid touches is more than L2, so
     what its blocks write goes on to DRAM meanwhile.
-    ``other_atomics`` has a byte a sector where the kernel has atomics, else nothing: how many atomics of blocks
-    outside come to it for one of the sample."""
+    ``other_atomics`` has a byte a sector where the kernel has atomics, else nothing: how many atomics of
+    blocks outside come to it for one of the sample."""
 
     first: int
     sectors: int

@@ -61,11 +61,19 @@ def test_a_loop_beyond_l0_is_fetched_at_every_turn(waits: Runner) -> None:
 
 
 def test_code_beyond_l1_comes_from_l2(waits: Runner) -> None:
-    small = {"l0_bytes": 4 * 128, "l0_ways": 4, "ahead_lines": 0}
+    small = {"l0_bytes": 4 * 128, "l0_ways": 4, "ahead_lines": 0, "earlier_launches": 0}
     near = waits(loop(12), with_caches(**small))
     far = waits(loop(12), with_caches(**small, l1_bytes=4 * 128, l1_ways=4))
     l2 = load_gpu("v100").number("l2.latency_cycles")
     assert far - near == pytest.approx(TURNS * 13 * l2, rel=0.1)
+    # After an earlier launch the cache of the group has it.
+    again = waits(loop(12), with_caches(**{**small, "earlier_launches": 1}, l1_bytes=4 * 128, l1_ways=4))
+    assert again < near + TURNS * 13 * l2 / 2
+
+
+def test_an_earlier_launch_may_leave_the_code_in_l0(waits: Runner) -> None:
+    """With 2 no warp waits for its code, as long as L0 holds it."""
+    assert waits(loop(12), with_caches(earlier_launches=2)) == 0 < waits(loop(12), with_caches())
 
 
 def test_code_of_a_first_launch_comes_from_l2_once(waits: Runner) -> None:

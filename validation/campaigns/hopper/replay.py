@@ -475,10 +475,10 @@ def _watched(options: argparse.Namespace) -> None:
 
 
 def _status_of(options: argparse.Namespace) -> int:
-    """Work, in a process of its own: 0 when all is done, 1 when the driver is lost."""
+    """Work in this new process: 0 when all is done, 1 when the driver is lost."""
     try:
         return 0 if _work(options) else 1
-    except BaseException:  # whatever it is, the process ends here and not in the code of its parent
+    except BaseException:  # whatever it is, the child ends here and not in its parent's code
         traceback.print_exc()
         return 1
 
