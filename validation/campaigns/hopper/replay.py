@@ -15,6 +15,7 @@ import argparse
 import base64
 import ctypes
 import fnmatch
+import importlib
 import json
 import lzma
 import os
@@ -85,15 +86,14 @@ class Card:
         self.made: dict[str, NDArray[Any]] = {}
         self.events = [self._event() for _ in range(2 * MOST_LAUNCHES)]
         self.clock: LoadedLaunch | None = None
+        self._nvml: Any = None
         self._room, self._value = self.allocate(FLUSH_BYTES), 0
         try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            self._nvml, self._handle = pynvml, pynvml.nvmlDeviceGetHandleByIndex(0)
+            library = importlib.import_module("pynvml")
+            library.nvmlInit()
+            self._nvml, self._handle = library, library.nvmlDeviceGetHandleByIndex(0)
         except Exception as error:  # the package or the driver's library is not there
             print("clocks are not told:", error, file=sys.stderr)
-            self._nvml = None
 
     def __call__(self, name: str, *arguments: Any) -> None:
         status = getattr(self.library, name)(*arguments)
@@ -325,7 +325,8 @@ class LoadedLaunch:
 
 def measured(one: LoadedLaunch, seconds: float) -> dict[str, Any]:
     """All that is told of a launch, in about ``seconds`` of the card's time."""
-    card, row, out = one.card, one.row, {}
+    card, row = one.card, one.row
+    out: dict[str, Any] = {}
     one.fill()
     out["first_s"] = one.series(1)[0]
     out["digests"], out["kept_first"] = one.sums(), one.results()
