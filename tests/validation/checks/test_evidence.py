@@ -79,7 +79,7 @@ def test_the_h100_histograms_come_in_the_right_order_and_within_a_quarter() -> N
         found = {e.entry: simulate_entry(gpu, e) for e in ENTRIES}
         times = [found[k].ms for k in (3, 4, 6, 8)]
         assert times == sorted(times, reverse=True)
-        # Entry 3 adds to global memory, lane by lane: too fast, since the true hash of L2's slices is unknown.
+        # Entry 3 adds to global memory, lane by lane: too fast, as the true hash of L2's slices is unknown.
         assert found[3].ms < 0.5 * next(e.ms for e in ENTRIES if e.entry == 3)
         for e in ENTRIES[1:]:
             assert found[e.entry].ms == pytest.approx(e.ms, rel=0.25)
