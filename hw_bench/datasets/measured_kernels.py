@@ -50,7 +50,8 @@ class MeasuredKernel:
 @dataclass(frozen=True, eq=False)
 class MeasuredKernelSet:
     """Kernels that one author measured on one card. ``kind`` says what limits such kernels. ``clock_hz`` is
-    None where nobody told it; ``launch`` holds the tables of a launch file."""
+    None where nobody told it; ``launch`` holds the tables of a launch file. ``developed``: rules or constants
+    were changed after a look at it, so it tells nothing of kernels that nobody has seen."""
 
     name: str
     title: str
@@ -61,6 +62,7 @@ class MeasuredKernelSet:
     clock_hz: float | None
     launch: dict[str, Any]
     kernels: tuple[MeasuredKernel, ...] = field(repr=False)
+    developed: bool = False
 
 
 def list_sets() -> tuple[str, ...]:
@@ -95,6 +97,7 @@ def read_measured(name: str, data: Path, rows: int, seed: int = 0) -> MeasuredKe
         source=raw["source"],
         compiler=raw["compiler"],
         clock_hz=raw.get("clock_hz"),
+        developed="developed" in raw and field_of(str(path), raw, "developed", bool, "true or false"),
         launch={key: raw[key] for key in ("launch", "argument", "constant") if key in raw},
         kernels=tuple(kernels[n] for n in sorted(order.tolist())),
     )

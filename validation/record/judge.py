@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +35,8 @@ class SetError:
     that all share (simulated over measured, geometric mean), ``logs`` the logarithm of simulated over
     measured of each, ``log_mean`` and ``log_sd`` their mean and spread. ``baseline_mape`` is the error of
     saying the set's median measured time for each kernel. ``coverage`` and ``half_width`` are of the
-    prediction intervals learned from the other sets, in percent."""
+    prediction intervals learned from the other sets, in percent. A set that is ``developed`` (rules were
+    changed after a look at it) teaches no interval."""
 
     name: str
     title: str
@@ -55,6 +56,7 @@ class SetError:
     logs: tuple[float, ...]
     clock_slower: float
     clock_faster: float
+    developed: bool = False
 
     @property
     def clock(self) -> ClockRange:
@@ -137,9 +139,12 @@ def _deviation(sets: Sequence[SetLogs]) -> float:
 
 
 def judge(
-    sets: Sequence[tuple[str, str, str, str]], rows: Sequence[SimulatedRow]
+    sets: Sequence[tuple[str, str, str, str]],
+    rows: Sequence[SimulatedRow],
+    developed: Container[str] = (),
 ) -> tuple[list[SetError], ErrorModel | None]:
-    """The errors of each set, given as (name, title, GPU, kind), and what all of them say of a new kernel."""
+    """The errors of each set, given as (name, title, GPU, kind), and what those say of a new kernel that are
+    not ``developed``."""
     known = []
     for described in sets:
         mine = [row for row in rows if row.set == described[0]]
@@ -149,9 +154,11 @@ def judge(
         SetLogs(tuple(logs.tolist()), mine[0].clock, load_gpu(described[2]).architecture)
         for described, mine, logs in known
     ]
-    errors = []
+    errors, teach = [], [n for n, (one, _, _) in enumerate(known) if one[0] not in developed]
     for at, ((name, title, gpu, kind), mine, logs) in enumerate(known):
-        model = error_model([part for n, part in enumerate(parts) if n != at], parts[at].architecture)
+        model = error_model(
+            [p for n, p in enumerate(parts) if n in teach and n != at], parts[at].architecture
+        )
         measured = np.array([row.measured_s for row in mine])
         held, half = _held(model, mine)
         errors.append(
@@ -174,9 +181,10 @@ def judge(
                 logs=tuple(parts[at].logs),
                 clock_slower=parts[at].clock.slower,
                 clock_faster=parts[at].clock.faster,
+                developed=at not in teach,
             )
         )
-    return errors, error_model(parts)
+    return errors, error_model([parts[n] for n in teach])
 
 
 def _held(model: ErrorModel | None, rows: Sequence[SimulatedRow]) -> tuple[float, float]:
@@ -222,5 +230,5 @@ def stored_errors(path: Path = STORED) -> list[SetError]:
 
 def model_of(errors: Sequence[SetError], architecture: str | None = None) -> ErrorModel | None:
     """What judged sets say of a new kernel on a card of ``architecture``."""
-    sets = [SetLogs(e.logs, e.clock, load_gpu(e.gpu).architecture) for e in errors]
+    sets = [SetLogs(e.logs, e.clock, load_gpu(e.gpu).architecture) for e in errors if not e.developed]
     return error_model(sets, architecture)

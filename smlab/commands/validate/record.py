@@ -44,7 +44,8 @@ def run_record(options: ValidateOptions) -> None:
             rows += simulate_set(
                 one, described(one), options.out / STORE, lambda _, done, total: advance(done, total)
             )
-    errors, model = judge([(one.name, one.title, one.gpu, one.kind) for one in sets], rows)
+    developed = {one.name for one in sets if one.developed}
+    errors, model = judge([(one.name, one.title, one.gpu, one.kind) for one in sets], rows, developed)
     how = {"seed": options.seed, "rows": each, "sms": SMS, "rules": rules_version()}
     how["nvcc"] = int(find_nvcc() is not None)  # else the sets measured with nvcc are compiled by NVRTC
     whole = document(errors, how)
