@@ -376,6 +376,16 @@ def test_the_dispatcher_hands_out_a_block_after_the_other(gpu: Gpu) -> None:
     assert result.stalls["dispatch_stall"] == 2 * (4 * LAUNCH + 8 + 16 + 24)
 
 
+def test_a_block_in_the_place_of_another_has_a_dispatch_of_its_own(gpu: Gpu) -> None:
+    first = {"gpu.block_dispatch_cycles": 0, "gpu.warp_dispatch_cycles": 0}
+    later = {"gpu.block_refill_cycles": 40, "gpu.warp_refill_cycles": 2}
+    slow = gpu.with_values({**first, **later, "sm.max_blocks": 1}, source="test")
+    alike = gpu.with_values({**first, "sm.max_blocks": 1}, source="test")
+    # Two waves on two SMs: of the second, the second block waits for the first.
+    waits = [run(described, fp32(), blocks=4, sms=2).cycles for described in (slow, alike)]
+    assert waits[0] - waits[1] == 42
+
+
 def test_one_warp_waits_for_another_at_a_barrier(gpu: Gpu) -> None:
     slow = Program(
         "slow",

@@ -49,7 +49,7 @@ class RealTime:
         )
         if isinstance(first, MachineRun) and first.launch.uses_tensor_cores:
             gpu = gpu.at_tensor_clock()
-        errors = stored_errors()
+        errors = [error for error in stored_errors() if not error.developed]
         model = model_of(errors, gpu.architecture)
         low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))
         return cls(

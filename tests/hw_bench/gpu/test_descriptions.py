@@ -449,3 +449,14 @@ def test_a_broken_neighbour_does_not_matter(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "broken.toml").write_text("[")
     monkeypatch.setattr(descriptions, "FOLDER", tmp_path)
     assert load_gpu("good").name == "good"
+
+
+def test_kernels_with_tensor_products_have_a_clock_of_their_own() -> None:
+    gpu = load_gpu("h100-sxm")
+    at = gpu.at_tensor_clock()
+    assert at.number("clock.sm_hz") == gpu.number("clock.tensor_hz") < gpu.number("clock.sm_hz")
+    assert (at.constants["clock.sm_hz"].low, at.constants["clock.sm_hz"].high) == (1.6e9, 1.83e9)
+    # Whoever tells a clock has seen it.
+    seen = gpu.with_values({"clock.sm_hz": 1.5e9}, source="seen")
+    assert seen.at_tensor_clock().number("clock.sm_hz") == 1.5e9
+    assert load_gpu("v100").at_tensor_clock() == load_gpu("v100")

@@ -338,6 +338,14 @@ STREAM = [
 ]
 
 
+@pytest.mark.parametrize("engine", ["compiled", "simpy"])
+def test_a_taken_branch_keeps_its_warp(launch: Launch, engine: str) -> None:
+    plain = load_gpu("v100")
+    slow = plain.with_values({"sm.taken_branch_cycles": 5}, source="test")
+    cycles = [run_machine_code(launch(LOOP), gpu, engine=engine).cycles for gpu in (plain, slow)]
+    assert cycles[1] - cycles[0] == 5 * 63  # the last of 64 is not taken
+
+
 @pytest.mark.parametrize("lines", [LOOP, UNEVEN, STREAM], ids=["loop", "uneven", "stream"])
 def test_a_sample_agrees_with_the_whole(launch: Launch, lines: list[str]) -> None:
     """Two SMs, some waves: the whole run's cycles lie in the interval, whether blocks keep step, have

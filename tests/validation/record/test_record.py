@@ -143,6 +143,22 @@ def test_a_set_s_error_is_its_factor_and_its_spread() -> None:
     assert low < 1 / 1.2 < 1 / 0.8 < high
 
 
+def test_a_set_that_rules_were_changed_after_teaches_no_interval() -> None:
+    names = "abcd"
+    described_sets = [(name, name, "v100", "x") for name in names]
+    ratios = {"a": [1.2, 1.1, 1.3], "b": [0.8, 0.9, 0.7], "c": [1.0, 1.3, 0.7], "d": [1.0, 1.0, 1.0]}
+    rows = [row for name in names for row in _rows(name, ratios[name])]
+    errors, model = judge(described_sets, rows, {"d"})
+    assert [e.developed for e in errors] == [False, False, False, True]
+    without, same = judge(described_sets[:3], rows)
+    assert model == same == model_of(errors)
+    # Its own intervals come from the others: all three of them.
+    assert errors[3].coverage == 100
+    assert all(np.isnan(e.coverage) for e in without)
+    assert read_measured("streams-h100", Path("."), 1).developed
+    assert not read_measured("basic-titan-v", Path("."), 1).developed
+
+
 @pytest.mark.parametrize(
     ("sets", "between", "spreads"),
     [
