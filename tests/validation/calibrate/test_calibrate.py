@@ -166,7 +166,7 @@ def test_what_few_rows_tell_and_what_no_closed_form_follows(noisy: Path, known: 
         assert (split(known, cases, 0.05, seed) & several).sum() == min(8, several.sum() // 2)
     uneven = (cases.form == "burst") & (cases.warps == 3)
     assert uneven.any()
-    two_pipes = load_gpu("h100-sxm")
+    two_pipes = load_gpu("b300")
     assert two_pipes.integer("atomic.pipes") == 2
     assert not (split(two_pipes, cases, 0.5, 0) & uneven).any()
     assert (split(known, cases, 0.5, 0) & uneven).any()

@@ -146,10 +146,11 @@ def depth_error(gpu: Gpu, points: list[tuple[int, int, int]]) -> float:
     return float(np.sqrt(np.linalg.inv(slopes.T @ slopes / 2)[0, 0]))
 
 
-@pytest.mark.parametrize("name", ["v100-sxm2", "rtx-4090", "h100-sxm"])
+@pytest.mark.parametrize("name", ["v100-sxm2", "rtx-4090"])
 def test_the_bursts_of_a_run_tell_the_depth_of_a_queue(name: str) -> None:
-    """An interval of three standard errors to either side is at most three entries wide, on one pipe and on
-    two, up to 32 entries; bursts in powers of two by one, two and four warps leave a quarter more."""
+    """An interval of three standard errors to either side is at most three entries wide, up to 32 entries;
+    bursts in powers of two by one, two and four warps leave a quarter more. (Hopper's atomics wait in the
+    data stage's queue, and the unit's own tells nothing there.)"""
     chosen = plan.profile("quick")
     planned = [
         (p.warps, p.pattern.same_word, k)
