@@ -253,9 +253,8 @@ class Machine:
     bank_bytes: int
     pipes: dict[str, PipeTiming]
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
-    least_tensor_shape: tuple[
-        int, int, int
-    ]  # rows, bytes of a row, and rows of doubles that it takes at least
+    # Rows, bytes of a row, and rows of doubles that a product takes at least.
+    least_tensor_shape: tuple[int, int, int]
     least_tensor_ticks: int  # what a product takes at least
     group_tail_cycles: tuple[int, int]  # first matrix in registers, shared
     group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
@@ -309,9 +308,8 @@ class Machine:
     l2_atomic_sector_ticks: int
     l2_slices: SliceTiming
     global_atomics: GlobalAtomicTiming
-    fence_cycles: (
-        int  # what a fence for the GPU takes from where it could issue without accesses; 0: those alone
-    )
+    # What a fence for the GPU takes from where it could issue without accesses; 0: those alone.
+    fence_cycles: int
     error_barrier_cycles: int  # what the wait for errors behind it takes
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
@@ -629,7 +627,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         return max(1, to_ticks(sector_bytes / bytes_per_cycle))
 
     sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
-    read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
+    read_factor = _optional(gpu, "dram.read_factor", 1.0)
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
     own_port = gpu.has("copy_engine.port_bytes_per_cycle")
     bulk_bytes_per_cycle = gpu.number(
@@ -687,7 +685,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         least_tensor_shape=(
             gpu.integer("tensor.least_rows"),
             gpu.integer("tensor.least_depth_bytes"),
-            gpu.integer("tensor.least_fp64_rows") if gpu.has("tensor.least_fp64_rows") else 1,
+            round(_optional(gpu, "tensor.least_fp64_rows", 1)),
         ),
         least_tensor_ticks=to_ticks(_optional(gpu, "tensor.least_interval_cycles")),
         network_sector_ticks=(
@@ -739,8 +737,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
         taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
-        stage_jobs=gpu.integer("shared.jobs_at_once") if gpu.has("shared.jobs_at_once") else 1,
-        stage_entries=gpu.integer("shared.queue_entries") if gpu.has("shared.queue_entries") else 0,
+        stage_jobs=round(_optional(gpu, "shared.jobs_at_once", 1)),
+        stage_entries=round(_optional(gpu, "shared.queue_entries")),
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
         match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),
@@ -781,10 +779,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         atomic_stage_ticks=max(1, to_ticks(_atomic_pass_cycles(gpu))),
         cas_stage_ticks=max(
             1,
-            to_ticks(
-                _atomic_pass_cycles(gpu)
-                * (gpu.number("atomic.cas_stage_factor") if gpu.has("atomic.cas_stage_factor") else 1)
-            ),
+            to_ticks(_atomic_pass_cycles(gpu) * _optional(gpu, "atomic.cas_stage_factor", 1.0)),
         ),
         atomic_round_gap_cycles=round(gpu.number("atomic.round_gap_cycles")),
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},

@@ -755,6 +755,7 @@ def serve_l2(st: State, index: int) -> Word:
             served = max(served, max(arrival, begin) + ticks)
         if at == 0:
             at = _new_l2_line(st, tag)
+        # A slice that waits for the lanes has those of all SMs already.
         queue = 0 if st.slice_waits != 0 and st.slices != 0 else lanes_per_word * word_ticks
         ready = max(ready, _serve_sector(st, at, sector, store, queue, served) + way)
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra

@@ -196,8 +196,9 @@ class MemorySystem:
             if not hit or atomic or (m.l2_merges_reads and reads):
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
-                if atomic and self.unsampled is not None:
-                    # Atomics of blocks that are not simulated follow, as many as come for one of these.
+                if atomic and not waits and self.unsampled is not None:
+                    # Atomics of blocks that are not simulated follow, as many as come for one of these. (A
+                    # slice that waits for the lanes has those of all SMs already.)
                     lanes = lanes_per_word[sector] * self.unsampled.atomics_of_others(sector)
                     line.ready_ticks[place] += lanes * asks.request.word
             if not reads:

@@ -290,6 +290,22 @@ def test_atomics_of_blocks_outside_of_a_sample_come_to_the_same_words(
     assert bound > 2 * run(1, adds).cycles
 
 
+def test_engines_agree_where_slices_of_l2_wait_for_the_lanes(launch: Launch) -> None:
+    """Hopper's slices have the lanes of all SMs; nothing is added to the word's own queue."""
+    gpu = load_gpu("h100-sxm").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
+    adds = [line for line in TAKES_WORK if line.startswith("MOV R")]
+    adds += ["RED.E.ADD.STRONG.GPU [R24.64], R5"] * 4 + ["EXIT"]
+
+    def cycles(engine: str, sms: int | str) -> float:
+        words = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int32)
+        made = launch(adds, *words, grid=2048)
+        return run_machine_code(made, gpu, sms=sms, engine=engine, keep=Record.TOTALS).cycles
+
+    part = cycles("compiled", 1)
+    assert part == cycles("simpy", 1)
+    assert part == pytest.approx(cycles("compiled", "all"), rel=0.15)
+
+
 def test_other_atomics_are_as_many_as_the_part_of_other_blocks_that_ask() -> None:
     askers = functional_warming._Askers(64)
     for n in range(32):

@@ -10,7 +10,6 @@ taken off. ``cold`` launches come after a write of 256 MiB, ``warm`` ones after 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import load_json
 from smlab.models.advisor.track_record import ON_A_CARD
 from smlab.validation.campaigns.advisor.pairs import MOST_OFF, SIMULATED, intervals
 from smlab.validation.campaigns.advisor.speedups import NOTHING, ChangeRow, numbers
@@ -65,10 +64,7 @@ def stored_card() -> dict[str, Any]:
     Raises:
         SmlabError: the file is missing or is no JSON.
     """
-    try:
-        found: dict[str, Any] = json.loads(FILE.read_text())
-    except (OSError, ValueError) as error:
-        raise SmlabError(f"{FILE}: no measured gains: {error}") from error
+    found: dict[str, Any] = load_json(FILE, "the measured gains")
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import load_json
 from smlab.validation.campaigns.advisor import measured
 from smlab.validation.campaigns.advisor.blame import OTHER_LATENCIES, OTHER_POLICY, SEEDS
 from smlab.validation.campaigns.advisor.pairs import DEVELOPED, PAIRS
@@ -384,10 +384,7 @@ def stored_results() -> dict[str, Any]:
     Raises:
         SmlabError: the file is missing or is no JSON.
     """
-    try:
-        found: dict[str, Any] = json.loads(RESULTS.read_text())
-    except (OSError, ValueError) as error:
-        raise SmlabError(f"{RESULTS}: no results of the advisor's study: {error}") from error
+    found: dict[str, Any] = load_json(RESULTS, "the results of the advisor's study")
     return found
 
 

@@ -31,7 +31,6 @@ FITTED: Final = frozenset(
     }
 )
 """Links, chains and warps of the rows that constants of generation 9.0 come from."""
-FITTED_STRAIGHT: Final = (7168, 12288)
 
 
 @dataclass(frozen=True)

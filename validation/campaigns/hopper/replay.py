@@ -395,18 +395,27 @@ def _made(row: dict[str, Any], size_bytes: int) -> NDArray[Any]:
     return made
 
 
+def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of the pack; the program ends with status 2 and one line where it cannot be read."""
+    try:
+        with zipfile.ZipFile(options.pack) as pack:
+            rows: list[dict[str, Any]] = json.loads(pack.read("items.json"))
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        print(f"{options.pack}: is no pack of launches ({error})", file=sys.stderr)
+        sys.exit(2)
+    return rows
+
+
 def _work(options: argparse.Namespace) -> bool:
     """Launch what the pack has and the file of results has not; False where the driver answers no more."""
+    rows = _rows(options)
     pack = zipfile.ZipFile(options.pack)
-    rows = json.loads(pack.read("items.json"))
+    clock = next((row for row in rows if row["name"] == CLOCK), None)
     if options.ncu:
         names = options.ncu.read_text().split("\n")
         rows = [row for row in rows if any(name and fnmatch.fnmatchcase(row["name"], name) for name in names)]
-    done = set()
-    if options.out.exists():
-        done = {json.loads(line)["name"] for line in options.out.read_text().splitlines()}
+    done = _done(options)
     card = Card()
-    clock = next((row for row in json.loads(pack.read("items.json")) if row["name"] == CLOCK), None)
     if clock is not None:
         card.clock = LoadedLaunch(card, pack, clock)
         card.clock.fill()
@@ -422,6 +431,13 @@ def _work(options: argparse.Namespace) -> bool:
             if any(word in found.get("error", "") for word in _LOST):
                 return False
     return True
+
+
+def _done(options: argparse.Namespace) -> set[str]:
+    """Launches that have begun in an earlier process."""
+    if not options.out.exists():
+        return set()
+    return {json.loads(line)["name"] for line in options.out.read_text().splitlines()}
 
 
 def _told(
@@ -457,8 +473,11 @@ def _told(
 
 
 def _watched(options: argparse.Namespace) -> None:
-    """Work in a process that may be lost, and again behind the launch that lost it."""
+    """Work in a process that may be lost, and again behind the launch that lost it. A process that has begun
+    with no launch is not followed by another: there is no GPU, or no driver."""
+    _rows(options)
     while not (options.limit and time.time() - options.began > options.limit):
+        before = _done(options)
         worker, size, since = os.fork(), -1, time.time()
         if worker == 0:
             os._exit(_status_of(options))
@@ -472,6 +491,8 @@ def _watched(options: argparse.Namespace) -> None:
                 os.kill(worker, signal.SIGKILL)
         if ended[1] == 0:
             return
+        if _done(options) == before:
+            sys.exit(1)
         print("goes on behind a launch that failed", file=sys.stderr, flush=True)
 
 
@@ -479,9 +500,11 @@ def _status_of(options: argparse.Namespace) -> int:
     """Work in this new process: 0 when all is done, 1 when the driver is lost."""
     try:
         return 0 if _work(options) else 1
+    except OSError as error:
+        print(f"no launch was begun: {error}; NVIDIA's driver and a GPU are needed", file=sys.stderr)
     except BaseException:  # whatever it is, the child ends here and not in its parent's code
         traceback.print_exc()
-        return 1
+    return 1
 
 
 def main() -> None:
