@@ -81,12 +81,12 @@ def cache_rows(rows: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:
             row = by_name.get(f"core/straight/{count}/warps{warps}")
             if row is None:
                 continue
-            found: list[float] = []
+            columns: list[float] = []
             for launch in ("kept_first", "kept"):
-                turns = np.diff(_readings(row, launch)[: 2 * TURNS].reshape(-1, 2).astype(np.int64))[:, 0]
-                each = (turns / count).round(3)
-                found += [float(each[0]), float(np.median(each[1:]))]
-            yield [count, warps, *found]
+                cycles = np.diff(_readings(row, launch)[: 2 * TURNS].reshape(-1, 2).astype(np.int64))[:, 0]
+                each = (cycles / count).round(3)
+                columns += [float(each[0]), float(np.median(each[1:]))]
+            yield [count, warps, *columns]
 
 
 def _readings(row: dict[str, Any], launch: str) -> NDArray[np.uint32]:
