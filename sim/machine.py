@@ -83,7 +83,8 @@ EVERY_LINE: Final = 1 << 40
 @dataclass(frozen=True)
 class FetchTiming:
     """Where instructions come from: an L0 in each sub-core, which asks for ``prefetch_lines`` ahead,
-    an L1 in each SM, and a cache of the group of SMs, which has the first ``preloaded_lines`` of the code.
+    an L1 in each SM, and a cache of the group of SMs. A launch brings the first ``preloaded_lines`` of the
+    code to both.
 
     ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has, ``l1_miss_cycles`` what it takes
     beyond that from the group's cache; one request leaves the sub-cores every ``request_interval_cycles``.

@@ -89,12 +89,12 @@ def _ask(st: State, i: int, line: int, now: int) -> Word:
 
 @helper
 def warm(st: State) -> None:
-    """The SMs' L1s, and the sub-cores' L0s, hold the code as an earlier launch has left it: as if looked up
-    in ascending order."""
-    if st.fetch_warm > 0:
-        for i in range(st.sms):
-            for line in range(st.fetch_lines):
-                make(st, st.first_l1i + i, line)
+    """The SMs' L1s hold the code that the launch brings there, or all of it after an earlier launch, and the
+    sub-cores' L0s what that has left: as if looked up in ascending order."""
+    lines = st.fetch_lines if st.fetch_warm > 0 else min(st.fetch_lines, st.preloaded_lines)
+    for i in range(st.sms):
+        for line in range(lines):
+            make(st, st.first_l1i + i, line)
     if st.fetch_warm > 1:
         for core in range(st.sms * st.schedulers):
             for line in range(st.fetch_lines):

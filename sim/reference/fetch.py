@@ -1,7 +1,8 @@
 """The front end of an SM: where its warps' instructions come from (SEMANTICS.md, section 9).
 
 Every sub-core has an L0 cache of lines of code, which asks the SM's L1 for lines, those that follow included;
-what that does not have comes from the cache of its group of SMs, and from L2 if a launch did not preload it.
+a launch brings the first of them there. What L1 does not have comes from the cache of its group of SMs, and
+from L2 if that does not have it either.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ class FrontEnd:
         self.l0 = [Cache(machine.fetch.l0, 1) for _ in range(machine.schedulers)]
         self.l1 = Cache(self.timing.l1, 1)
         self.free_cycle = 0  # when the next line can be asked for
-        kept = [self.l1] * (self.timing.warm > 0) + self.l0 * (self.timing.warm > 1)
-        for cache in kept:
+        preloaded = self.lines if self.timing.warm > 0 else min(self.lines, self.timing.preloaded_lines)
+        for line in range(preloaded):
+            self.l1.allocate(line)
+        for cache in self.l0 if self.timing.warm > 1 else []:
             for line in range(self.lines):
                 cache.allocate(line)
 
