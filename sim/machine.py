@@ -275,7 +275,8 @@ class Machine:
     address_ticks: int
     request_interval_cycles: int
     constant_interval_cycles: int
-    taken_branch_cycles: int  # what a taken branch keeps its warp beyond its stall cycles
+    return_cycles: int  # from a branch to an address in a register to its warp's next instruction, at least
+    taken_branch_cycles: int  # from a taken branch to its warp's next instruction, at least
     shared_pass_ticks: int
     stage_jobs: int  # that the data stage works on at once
     stage_entries: int  # jobs that wait for it or are in it; 0 where the arbiter waits instead
@@ -736,6 +737,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         constant_interval_cycles=gpu.integer("constant.interval_cycles"),
+        return_cycles=gpu.integer("sm.return_cycles"),
         taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
         stage_jobs=round(_optional(gpu, "shared.jobs_at_once", 1)),

@@ -339,7 +339,7 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     could_issue = warp.stalled
     warp.stalled = now + op.stall + (RETRY_CYCLES if state == AWAITS else 0)
     if following != pc + 1 and state == GOES_ON:
-        warp.stalled += st.taken_branch
+        warp.stalled = max(warp.stalled, now + st.taken_branch)
     if op.effect == CLOSES_GROUP:
         warp.groups += 1
     elif op.effect == CLOSES_PRODUCTS:

@@ -35,6 +35,7 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import (
     asks_l2,
     awaits_errors,
+    branches_to_register,
     empties_l1,
     is_fence,
     is_shared_fence,
@@ -343,6 +344,8 @@ def _sources(instruction: SassInstruction) -> Iterator[tuple[int, Operand]]:
 
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
+    if branches_to_register(micro.instruction):
+        return max(1, control.stall_cycles, machine.return_cycles)
     beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
     if awaits_errors(micro.instruction):
         beyond = machine.error_barrier_cycles

@@ -248,7 +248,8 @@ class StreamingMultiprocessor:
         stalled = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         warp.result_at[STALL_SLOT] = max(stalled, fence_end)
         if state == GOES_ON and self.source.pc(self.index, warp.slot) != operation.slot + 1:
-            warp.result_at[STALL_SLOT] += self.machine.taken_branch_cycles
+            arrived = now + self.machine.taken_branch_cycles
+            warp.result_at[STALL_SLOT] = max(warp.result_at[STALL_SLOT], arrived)
         warp.groups += operation.closes_group
         warp.products += operation.closes_products
         if operation.bulk_copy and warp.lanes:

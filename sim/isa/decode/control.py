@@ -82,6 +82,11 @@ def is_system_fence(instruction: SassInstruction) -> bool:
     return is_fence(instruction) and "SYS" in instruction.modifiers
 
 
+def branches_to_register(instruction: SassInstruction) -> bool:
+    """Whether it goes on at an address that a register holds, as a return does."""
+    return instruction.opcode in ("RET", "BRX", "BRXU", "JMX")
+
+
 def awaits_errors(instruction: SassInstruction) -> bool:
     """Whether it waits for what accesses before a fence may have done wrong."""
     return instruction.opcode == "ERRBAR"
