@@ -83,7 +83,6 @@ def simulate_set(
     gpu: Gpu,
     store: Path | None = None,
     progress: Progress | None = None,
-    sms: int = SMS,
 ) -> list[SimulatedRow]:
     """Compile and run each kernel of a set on ``gpu``; what ``store`` knows is not run again.
 
@@ -97,7 +96,7 @@ def simulate_set(
         data = LaunchData(launch.arguments, _key(one), launch.names, launch.constants, launch.shared_bytes)
         name = _full_name(cubin, kernel.kernel)
         run = run_codes(
-            [CodeRun(cubin, name, grid, block, gpu, min(sms, gpu.integer("gpu.sms")))], data, store
+            [CodeRun(cubin, name, grid, block, gpu, min(SMS, gpu.integer("gpu.sms")))], data, store
         )[0]
         rows.append(
             SimulatedRow(

@@ -38,7 +38,7 @@ def draw_projection(found: Sequence[Drawn], source: Gpu, target: Gpu, path: Path
 
 
 @styled
-def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width_in: float = 7.0) -> Figure:
+def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu) -> Figure:
     """One row a kernel, times on a logarithmic axis."""
     times = {
         name: np.concatenate([getattr(p, name) for p, _ in found])
@@ -53,7 +53,7 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
         readable_name(kernels[i], 34) + (f" #{launches[i]}" if kernels[i] in repeated else "")
         for i in order.tolist()
     ]
-    fig = new_figure(width_in, 1.3 + 0.24 * len(order))
+    fig = new_figure(7.0, 1.3 + 0.24 * len(order))
     ax = fig.subplots()
     y = np.arange(len(order))
     us = {name: 1e6 * values[order] for name, values in times.items()}
@@ -79,5 +79,5 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
         ax.set_title(
             f"the {len(order)} longest of {len(kernels):,} kernels", loc="left", fontsize=9, color=INK
         )
-    fig.legend(handles=handles, loc="outside upper left", ncols=4 if width_in >= 6 else 2, handletextpad=0.4)
+    fig.legend(handles=handles, loc="outside upper left", ncols=4, handletextpad=0.4)
     return fig

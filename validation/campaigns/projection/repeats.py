@@ -84,7 +84,6 @@ def projected_streams(
         values=zero,
         row_bytes=zero,
         passes=np.full(n, 4.0),
-        stream_kind=none + 3,
         blocks=none,
         threads_per_block=none,
         shapes=Shapes(zero, zero, zero, zero),

@@ -184,9 +184,9 @@ SOLID: Final = {"passes": 32, "lanes": 32, "conflicts": 31, "one-word": 32, "wor
 """Each on a solid image."""
 
 
-def on_random_bytes(pixels: int = PIXELS) -> dict[str, float]:
+def on_random_bytes() -> dict[str, float]:
     """Each reading's mean over warps of 32 uniformly random bytes, counted in 256 bins."""
-    values = uniform_image(pixels)[:, 0].reshape(-1, LANES).astype(np.int64)
+    values = uniform_image(PIXELS)[:, 0].reshape(-1, LANES).astype(np.int64)
     one_word = _lanes_on_one_word(values)
     words, passes = words_on_fullest_bank(values, BANKS), lanes_on_fullest_bank(values, BANKS)
     return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,10 +103,6 @@ def ratio_by_block_count(blocks: Sequence[int]) -> NDArray[np.float64]:
     """Run time of the A100 over that of the V100, by the blocks on the fullest SM alone, for grids of so
     many blocks."""
     return np.exp(why_of_grids(blocks).modelled)
-
-
-JUMPS: Final = ((64, 96), (160, 192), (192, 224))
-"""Grid sizes between which the ratio jumps."""
 
 
 @quantity("portability.jump_by_tail", unit="", evidence="published", scale=Scale.RATIO)
