@@ -86,9 +86,9 @@ def gpu_of(profile: Profile, option: str = "--gpu") -> tuple[Gpu, str]:
     if not fitting:
         expected = f"{option} with a description's path, or one of " + ", ".join(list_gpus())
         raise SmlabError.at(profile.path, "no description of this GPU", str(device), expected)
-    # Of those with the fewest doubts, the one of which most is known.
-    fewest = min(warnings_of_profile for warnings_of_profile, _ in fitting)
-    alike = [gpu for warnings_of_profile, gpu in fitting if warnings_of_profile == fewest]
+    # Of those with the fewest warnings, the one of which most is known.
+    fewest = min(warnings for warnings, _ in fitting)
+    alike = [gpu for warnings, gpu in fitting if warnings == fewest]
     best = min(alike, key=lambda gpu: sum(c.kind == "assumed" for c in gpu.constants.values()))
     others = ", ".join(gpu.name for gpu in alike if gpu is not best)
     return best, f"taken as {best.name}; {others} would fit as well ({option} tells)" if others else ""

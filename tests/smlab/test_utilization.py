@@ -9,12 +9,13 @@ import pytest
 from numpy.random import SeedSequence
 
 from atomic_kernels import FAMILIES, drawn
+from profiler_formats import write_ncu_long, write_nvprof
 from smlab.commands.utilization.api import tables_for, utilization
 from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
 from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
+from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_wide
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.models.utilization.service_table import ServiceTable
 from smlab.models.utilization.trust_map import CLOSED, shipped_map

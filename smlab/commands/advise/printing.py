@@ -284,13 +284,13 @@ def results_text(version: SimulatedVersion) -> str:
     return version.note or "results the same bit for bit"
 
 
-def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
+def answer_text(kernel: KernelAdvice, ranked: Sequence[RankedAdvice]) -> str:
     """The answer in one sentence: what gains most, alone and with others, or what to try first."""
-    if not told:
+    if not ranked:
         return "no change that smlab knows gains anything"
-    sure = [one for one in told if one.how in SIMULATED or one.low > 1]
+    sure = [one for one in ranked if one.how in SIMULATED or one.low > 1]
     if not sure:
-        first = next((one for one in told if one.how == "replayed"), told[0])
+        first = next((one for one in ranked if one.how == "replayed"), ranked[0])
         return f"no change is sure to help, try first {first.name}: {_what(kernel, first)}"
     best = sure[0]
     alone = f"{best.name}, {best.speedup:.2f}x"

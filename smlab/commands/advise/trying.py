@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
-from smlab.commands.advise.rewrites.every import ADVISED_BY
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY
 from smlab.commands.advise.rewrites.parsed import Restored
 from smlab.commands.run.results import result_arrays, same_results
 from smlab.commands.run.run import macros_of, run_file

@@ -41,7 +41,9 @@ def run_loop(loop: CalibrationOptions, as_json: bool) -> None:
 
     gpu = load_gpu(loop.gpu)
     if loop.measure and loop.simulate:
-        raise SmlabError("bench calibrate: --measure and --simulate exclude each other")
+        raise SmlabError(
+            "bench calibrate: --measure and --simulate exclude each other (expected one of them)"
+        )
     if loop.measure:
         _measure(loop)
     elif loop.simulate:

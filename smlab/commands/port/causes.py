@@ -143,22 +143,22 @@ def with_launch_of(there: KernelWork, work: KernelWork) -> KernelWork:
     return there.with_values(**values)
 
 
-def terms_of(found: Causes, at: int) -> dict[str, Any]:
+def terms_of(causes: Causes, at: int) -> dict[str, Any]:
     """The keys of a row of ``kernels`` that tell of causes."""
     terms = {
         name: {
-            "log": float(found.terms[at, c]),
-            "low": float(found.low[at, c]),
-            "high": float(found.high[at, c]),
+            "log": float(causes.terms[at, c]),
+            "low": float(causes.low[at, c]),
+            "high": float(causes.high[at, c]),
         }
         for c, name in enumerate(CAUSES)
     }
-    left = (found.unexplained[at], found.unexplained_low[at], found.unexplained_high[at])
+    left = (causes.unexplained[at], causes.unexplained_low[at], causes.unexplained_high[at])
     return {
         "terms": terms,
         "unexplained": dict(zip(("log", "low", "high"), map(float, left), strict=True)),
-        "dominant": found.dominant(at),
-        "counted": bool(found.counted[at]),
+        "dominant": causes.dominant(at),
+        "counted": bool(causes.counted[at]),
     }
 
 

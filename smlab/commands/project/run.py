@@ -25,7 +25,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.projection.projection import ProjectionSwitches
 from smlab.models.projection.uncertainty import LEVEL
-from smlab.validation.projection.held import NARROW, IntervalCoverage, shipped_coverage
+from smlab.validation.projection.coverage_records import NARROW, IntervalCoverage, shipped_coverage
 
 
 def run_project(options: ProjectOptions) -> None:

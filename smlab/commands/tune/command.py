@@ -82,7 +82,8 @@ def tune(asked: TuneSpaceOptions) -> None:
             "KTT, file.py:kernel, or --example)"
         )
     if asked.jobs is not None and asked.dask is not None:
-        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+        expected = "no --jobs: the cluster says how many"
+        raise SmlabError.at("--jobs", "has no meaning with --dask", asked.jobs, expected)
     if asked.space is not None:
         head, colon, _ = asked.space.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else asked.space))

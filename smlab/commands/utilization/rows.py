@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.utilization.answers import GainAnswer, counters_beside, opposed, tell
+from smlab.commands.utilization.answers import GainAnswer, answer_kernels, counters_beside, opposed
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import AtomicQuantities
 from smlab.hw_bench.profiles.atomics.atomic_samples import AtomicSamples
@@ -185,7 +185,7 @@ def estimate_rows(
     parts = [AlternativeEstimates(a.name, a.weight, _estimates(a.tables, given)) for a in given_tables]
     found = parts[0].estimates
     counters = counters_beside(q, passes, path, samples).take(busy)
-    told = tell(parts, counters, trust, shipped_maps(), tables.estimator, LEVEL)
+    told = answer_kernels(parts, counters, trust, shipped_maps(), tables.estimator, LEVEL)
     interval = mixed_interval(parts, trust, LEVEL, tables.estimator)
     interval = replace(interval, low=told.low, high=told.high)
     merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
@@ -283,7 +283,7 @@ def _by_alternative(
     """For each kernel what each alternative says, ``active`` being the active share of its elapsed cycles."""
     columns = []
     for p in parts:
-        told = tell([p], counters, trust, shipped_maps(), estimator, LEVEL)
+        told = answer_kernels([p], counters, trust, shipped_maps(), estimator, LEVEL)
         interval = replace(trust.interval(p.estimates, LEVEL, estimator), low=told.low, high=told.high)
         said = verdicts(
             p.estimates, interval, merges_increments=merges, active=active, words=told.words.tolist()

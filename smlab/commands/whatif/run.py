@@ -49,7 +49,8 @@ def write_example(path: Path | None) -> None:
         with path.open("x", encoding="utf-8") as f:
             f.write(EXAMPLE)
     except FileExistsError:
-        raise SmlabError(f"{path}: is there already, and is left as it is") from None
+        expected = "a name that is free"
+        raise SmlabError.at(str(path), "is there already, and is left as it is", expected=expected) from None
     except OSError as error:
         raise SmlabError(f"{path}: cannot be written: {error.strerror}") from error
     err.print(f"wrote {path}; run it with: smlab whatif {shlex.quote(str(path))}", soft_wrap=True)

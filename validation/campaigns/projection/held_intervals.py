@@ -12,8 +12,8 @@ from smlab.models.projection.projection import ProjectionSwitches, project
 from smlab.validation.campaigns.projection.kernels import REGIMES
 from smlab.validation.campaigns.projection.simulate import simulate_kernels
 from smlab.validation.method.statistics import binomial_interval
+from smlab.validation.projection.coverage_records import MOST, CoverageRecords, IntervalCoverage
 from smlab.validation.projection.gpu_parts import part_of
-from smlab.validation.projection.held import MOST, CoverageRecords, IntervalCoverage
 
 GPUS: Final = ("v100", "a100-40")
 KERNELS, SEED = 500, 0

@@ -449,10 +449,10 @@ the A6000, 256 threads keep it busy for 79 to 85 % of the time, by what the evid
 for 97."""
 
 
-def shape(found: Mapping[str, Fact]) -> dict[str, bool]:
+def shape(facts: Mapping[str, Fact]) -> dict[str, bool]:
     """Whether each of the facts that must hold does, by name."""
     verdicts = {}
-    for name, f in found.items():
+    for name, f in facts.items():
         gpu, _, own = name.rpartition(".")
         if own not in MUST_HOLD or SAID_OF.get(own, gpu) != gpu:
             continue

@@ -111,9 +111,12 @@ def jump_by_tail(grid: str, state: str, before: int, after: int) -> Observed:
     what is not unexplained."""
     table = grid_table(grid)
     rows = [table.blocks.index(before), table.blocks.index(after)]
-    log_ratio = np.log1p(np.array(table.state(state))[rows] / 100)
-    found = why_of_grids([before, after], log_ratio.tolist())
-    tail = np.diff(found.terms[:, CAUSES.index("tail")])[0]
+    return share_of_tail([before, after], np.log1p(np.array(table.state(state))[rows] / 100))
+
+
+def share_of_tail(blocks: Sequence[int], log_ratio: NDArray[np.float64]) -> Observed:
+    """Of the jump of ``log_ratio`` between two grids of ``blocks``, the part that is the tail's."""
+    tail = np.diff(why_of_grids(blocks, log_ratio.tolist()).terms[:, CAUSES.index("tail")])[0]
     jump = np.diff(log_ratio)[0]
     return Observed.exactly(
         tail / jump, f"the ratio's logarithm jumps by {jump:+.2f}, the tail's by {tail:+.2f}"
