@@ -21,11 +21,11 @@ from smlab.hw_bench.profiles import Profile, read_profile
 from smlab.hw_bench.profiles.profile import check_gpu
 
 
-def chosen_profiles(given: Sequence[Path], example: bool, how: str) -> tuple[Path, ...]:
+def chosen_profiles(profiles: Sequence[Path], example: bool, how: str) -> tuple[Path, ...]:
     """The profiles to read: those given, or the one that ships; `SmlabError` for both, and for none (``how``
     tells what else to say)."""
-    check_profiles(given, example, how)
-    return (PROFILE,) if example else tuple(given)
+    check_profiles(profiles, example, how)
+    return (PROFILE,) if example else tuple(profiles)
 
 
 def label(path: Path) -> str:

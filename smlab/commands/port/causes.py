@@ -57,11 +57,11 @@ class Explained:
     expected: Floats
 
 
-def gpu_of(name: str, times: TuningTimes, given: Mapping[str, Gpu]) -> Gpu | None:
+def gpu_of(name: str, times: TuningTimes, gpus: Mapping[str, Gpu]) -> Gpu | None:
     """The description of a platform: the one given, or that of its name, or of the device that its file
     names."""
-    if name in given:
-        return given[name]
+    if name in gpus:
+        return gpus[name]
     try:
         return load_gpu(name)
     except SmlabError:
