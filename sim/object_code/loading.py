@@ -42,6 +42,7 @@ _LONG_S: Final = 300.0
 _CHILD: Final = "import sys; from smlab.sim.object_code.building import main; main(*sys.argv[1:])"
 _MAX_KEPT: Final = 24
 """Objects in the cache; those that nobody has used for longest go."""
+_DAY_S: Final = 86400.0
 _told: list[float] = []  # when this process said that it compiles
 _engines: dict[str, Any] = {}
 _lock = threading.RLock()
