@@ -36,9 +36,8 @@ def run_loop(loop: CalibrationOptions) -> None:
         from smlab.validation.calibrate.simulated import is_measured, write_simulated
 
         if is_measured(loop.data_set):
-            raise SmlabError.at(
-                str(loop.data_set), "holds a measured data set, which --simulate would overwrite"
-            )
+            what = "holds a measured data set, which --simulate would overwrite"
+            raise SmlabError.at(str(loop.data_set), what, expected="another folder")
         write_simulated(loop.data_set, gpu, profile=plan.profile(profile_name(loop.quick)), seed=loop.seed)
     found = calibrate(
         loop.data_set, loop.gpu, out=loop.out, cases_out=loop.cases, share=loop.share, seed=loop.seed

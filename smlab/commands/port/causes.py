@@ -143,22 +143,22 @@ def with_launch_of(there: KernelWork, work: KernelWork) -> KernelWork:
     return there.with_values(**values)
 
 
-def terms_of(causes: Causes, at: int) -> dict[str, Any]:
+def terms_of(causes: Causes, row: int) -> dict[str, Any]:
     """The keys of a row of ``kernels`` that tell of causes."""
     terms = {
         name: {
-            "log": float(causes.terms[at, c]),
-            "low": float(causes.low[at, c]),
-            "high": float(causes.high[at, c]),
+            "log": float(causes.terms[row, c]),
+            "low": float(causes.low[row, c]),
+            "high": float(causes.high[row, c]),
         }
         for c, name in enumerate(CAUSES)
     }
-    left = (causes.unexplained[at], causes.unexplained_low[at], causes.unexplained_high[at])
+    left = (causes.unexplained[row], causes.unexplained_low[row], causes.unexplained_high[row])
     return {
         "terms": terms,
         "unexplained": dict(zip(("log", "low", "high"), map(float, left), strict=True)),
-        "dominant": causes.dominant(at),
-        "counted": bool(causes.counted[at]),
+        "dominant": causes.dominant(row),
+        "counted": bool(causes.counted[row]),
     }
 
 

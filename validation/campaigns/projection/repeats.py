@@ -71,7 +71,7 @@ def _second_run_s(gpu: Gpu, rounds: int) -> float:
 
 
 def projected_streams(
-    streams: RepeatedStreams, source: int, gpus: Sequence[Gpu], on: OperatorSwitches
+    streams: RepeatedStreams, source: int, gpus: Sequence[Gpu], switches: OperatorSwitches
 ) -> Floats:
     """Each stream's time on the other GPU than ``source``, (streams,)."""
     n = len(streams.touched_bytes)
@@ -90,4 +90,4 @@ def projected_streams(
         tile=np.full(n, "", dtype=object),
         launch_s=zero,
     )
-    return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], on).mid_s
+    return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], switches).mid_s
