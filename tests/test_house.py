@@ -42,7 +42,6 @@ MAX_MODULES = 15
 
 MAX_PARAMETERS = 7
 MANY_PARAMETERS = {
-    r"smlab/commands/\w+/command\.py: ": "Typer reads a command's options from its parameters",
     r"hw_bench/cuda/kernels/\w+\.py: kernel$": "a CUDA kernel's parameters are those of its launch",
 }
 """Functions that may take more, and why."""

@@ -112,19 +112,18 @@ def kernel_of(entry: ChannelHistogram, blocks: int, sms: int) -> Kernel:
     )
 
 
-def simulate_entry(gpu: Gpu, entry: ChannelHistogram, sms: int = 1) -> ChannelResult:
-    """Simulate an entry on ``sms`` of the GPU's SMs, with their share of its blocks, of L2 and of DRAM."""
+def simulate_entry(gpu: Gpu, entry: ChannelHistogram) -> ChannelResult:
+    """Simulate an entry on one SM, with its share of the blocks, of L2 and of DRAM."""
     whole = gpu.integer("gpu.sms")
-    blocks = max(1, round(entry.blocks * sms / whole))
-    result = simulate(kernel_of(entry, blocks, sms), share_of(gpu, sms), keep=Record.TOTALS)
-    scale = entry.blocks / whole / (blocks / sms)
+    blocks = max(1, round(entry.blocks / whole))
+    result = simulate(kernel_of(entry, blocks, 1), share_of(gpu, 1), keep=Record.TOTALS)
+    scale = entry.blocks / whole / blocks
     stalls = result.warps.stall_cycles.sum(axis=0) / result.warp_instructions
-    cycles = result.cycles * sms
     return ChannelResult(
         ms=1e3 * scale * result.cycles / gpu.number("clock.sm_hz"),
         long_scoreboard=float(stalls[Reason.LONG_SCOREBOARD]),
         mio_throttle=float(stalls[Reason.MIO_THROTTLE]),
         short_scoreboard=float(stalls[Reason.SHORT_SCOREBOARD]),
-        issue_active_percent=100 * result.warp_instructions / (4 * cycles),
-        stage_percent=100 * sum(s.stage_occupied_cycles for s in result.sms) / cycles,
+        issue_active_percent=100 * result.warp_instructions / (4 * result.cycles),
+        stage_percent=100 * sum(s.stage_occupied_cycles for s in result.sms) / result.cycles,
     )

@@ -161,7 +161,8 @@ def _counters(where: str, one: Any, row: dict[str, Any], launch: int) -> Iterato
     profiled = table_of(where, one, "ProfilingData")
     listed = profiled.get("Counters", [])
     if not isinstance(listed, list):
-        raise SmlabError.at(f"{where}: ProfilingData: Counters", "is not a list")
+        place = f"{where}: ProfilingData: Counters"
+        raise SmlabError.at(place, "is not a list", listed, "a list of counters")
     for counter in listed:
         name = field_of(f"{where}: Counters", counter, "Name", str, "a counter's name")
         value = field_of(f"{where}: {name}", counter, "Value", (int, float), "a number")

@@ -71,8 +71,7 @@ class OperatorWork(Rows):
     ``once_bytes`` are read or written at least once, ``again_bytes`` are read again later by the same
     block, after the rest of its row. ``values`` are those of a row (of products: not used), ``row_bytes`` is
     what a block reads between two touches, ``passes`` how many times that an equally fast block moves, reads
-    and writes together, while a block is in two of its passes that follow each other. ``stream_kind`` is the
-    number of operands, by which streams of unlike shares of reads are told apart. ``blocks`` and
+    and writes together, while a block is in two of its passes that follow each other. ``blocks`` and
     ``threads_per_block`` are of the launch on the GPU that was measured, 0 where unknown. ``shapes`` are the
     sizes of products, ``tile`` the tile that the kernel's name tells, empty where it tells none. ``launch_s``
     is in each time and does not scale with the GPU.
@@ -85,7 +84,6 @@ class OperatorWork(Rows):
     values: Floats
     row_bytes: Floats
     passes: Floats
-    stream_kind: NDArray[np.int64]
     blocks: NDArray[np.int64]
     threads_per_block: NDArray[np.int64]
     shapes: Shapes
@@ -125,7 +123,6 @@ def operator_work(times: OperatorShapes) -> OperatorWork:
         row_bytes=np.where(product, 0.0, rows_of_a_block * row),
         # A block reads its row rereads + 1 times, and writes it in the last of these passes.
         passes=2.0 * (rereads + 2.0) / (rereads + 1.0),
-        stream_kind=times.tensors,
         blocks=times.blocks,
         threads_per_block=times.threads_per_block,
         shapes=Shapes(batch, m, n, k),

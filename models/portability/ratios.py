@@ -6,7 +6,7 @@ data, not of one configuration but of the *campaign*: all configurations measure
 half-time; among those that looked steady before it, what the second half then brought is the campaign's
 distribution of the change to come (`CampaignChange`). The interval is its quantile either way, or the
 configuration's own noise where that is wider. A campaign of few configurations cannot tell; then the interval
-is the noise's alone and `campaign_known` is false.
+is the noise's alone and `Ratios.change` is None.
 
 Where either series drifts within its launches there is no steady state to compare; the ratio is given, called
 drifting, and its interval spans the levels that were seen.
@@ -67,23 +67,13 @@ class Ratios:
     target: LaunchSeries
     change: CampaignChange | None
 
-    @property
-    def campaign_known(self) -> bool:
-        """Whether the intervals know what this campaign's cards do between one measurement and the next."""
-        return self.change is not None
-
-    def verdicts(self, expected: ArrayLike = 1.0, tolerance: float = 0.0) -> list[Verdict]:
-        """Each ratio against an expected one (a factor; a number or one for each configuration).
-
-        ``faster`` and ``slower``: the whole interval lies beyond ``expected`` by more than the relative
-        ``tolerance``. ``as expected``: the whole interval lies within it. Else, and where it drifts unless
-        all levels seen agree, ``cannot tell``.
-        """
-        return verdicts_of(self.low, self.high, expected, tolerance)
-
 
 def verdicts_of(low: Floats, high: Floats, expected: ArrayLike, tolerance: float) -> list[Verdict]:
-    """Each interval ``low`` to ``high`` against an expected ratio, as `Ratios.verdicts` says."""
+    """Each interval ``low`` to ``high`` against an expected ratio (a number, or one for each interval).
+
+    ``faster`` and ``slower``: the whole interval lies beyond ``expected`` by more than the relative
+    ``tolerance``. ``as expected``: the whole interval lies within it. Else ``cannot tell``.
+    """
     middle = np.broadcast_to(np.asarray(expected, dtype=np.float64), low.shape)
     if not (np.isfinite(middle) & (middle > 0)).all():
         raise SmlabError.at("expected", "not a ratio", float(middle.min()), "above 0")

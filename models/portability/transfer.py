@@ -104,7 +104,7 @@ def search_space(
     if not (np.isfinite(times) & (times > 0)).all():
         raise SmlabError.at("space", "not a time", float(times.min()), "above 0")
     if len({len(row) for row in config}) > 1:
-        raise SmlabError.at("space", "configurations of unequal length")
+        raise SmlabError.at("space", "configurations of unequal length", expected="a value of each parameter")
     sizes, switches = [], []
     for column in zip(*config, strict=True):
         values = sorted(set(column), key=str)

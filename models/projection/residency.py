@@ -60,12 +60,11 @@ class Residency:
 
     ``seconds`` is the time by the bounds above, ``proportional_s`` the source's time times the ratio of the
     two GPUs' bounds (the efficiency carried over). ``here`` and ``there`` are the warps of an SM,
-    ``waiting_s`` what of ``seconds`` is latency, ``bound_s`` the target's bound.
+    ``bound_s`` the target's bound.
     """
 
     seconds: Floats
     proportional_s: Floats
-    waiting_s: Floats
     bound_s: Floats
     here: Floats
     there: Floats
@@ -119,7 +118,6 @@ def carried_by_residency(
     return Residency(
         seconds,
         proportional,
-        waiting / there,
         bound,
         warps,
         there,

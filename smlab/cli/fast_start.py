@@ -15,13 +15,13 @@ PROFILE_OR_HOW = "a profiler's output; --how tells how to collect it"
 PROFILE_OR_DATASET = "a profiler's output, or --dataset"
 
 
-def check_profiles(given: Sequence[Path] | None, example: bool, expected: str) -> None:
+def check_profiles(profiles: Sequence[Path] | None, example: bool, expected: str) -> None:
     """`SmlabError` unless there is a profile, or ``--example`` instead, and each can be opened."""
-    if example and given:
-        raise SmlabError.at("--example", "takes no profile", str(given[0]), "one or the other")
-    if not example and not given:
+    if example and profiles:
+        raise SmlabError.at("--example", "takes no profile", str(profiles[0]), "one or the other")
+    if not example and not profiles:
         raise SmlabError(f"PROFILE: no profile given (expected {expected}, or --example to try)")
-    for path in given or ():
+    for path in profiles or ():
         check_file(path, "a profile")
 
 

@@ -54,6 +54,19 @@ GpuSetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the GPU; repeatable."),
 ]
+NameOption = Annotated[str | None, typer.Option(help="Which kernel of a file with several.")]
+MacroOption = Annotated[
+    list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
+]
+EngineOption = Annotated[str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")]
+SeedOption = Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")]
+MaxCyclesOption = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Stop with an error if the kernel takes longer.")
+]
+ChromeTraceOption = Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")]
+ResumePointsOption = Annotated[
+    bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
+]
 IncludeOption = Annotated[
     list[Path] | None,
     typer.Option("-I", metavar="DIR", help="A folder with headers, besides the source's own; repeatable."),

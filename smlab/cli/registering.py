@@ -51,9 +51,9 @@ def with_options(command: Callable[[Asked], None], options: type[Asked]) -> Call
     return called
 
 
-def call(place: str, asked: object) -> Any:
+def call(place: str, *asked: object) -> Any:
     """What ``module:function`` makes of the options: imported now, after they were read and found usable."""
     module, _, name = place.partition(":")
     with loading():
         function = getattr(import_module(module), name)
-    return function(asked)
+    return function(*asked)

@@ -4,18 +4,29 @@ line."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 
 
-def check_keywords(function: str, given: Mapping[str, object], known: type) -> None:
+def check_keywords(function: str, keywords: Mapping[str, object], known: type) -> None:
     """`TypeError`, as Python has it, for a keyword that the function's `TypedDict` does not have."""
-    for name in given:
+    for name in keywords:
         if name not in known.__annotations__:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+
+
+def macros_of(defines: Sequence[str], option: str = "-D", expected: str = "NAME=VALUE") -> dict[str, str]:
+    """``NAME=VALUE`` of each -D; a name alone is 1. `SmlabError` for what is no name."""
+    macros = {}
+    for text in defines:
+        name, _, value = text.partition("=")
+        if not name.isidentifier():
+            raise SmlabError.at(option, "not a macro", text, expected)
+        macros[name] = value or "1"
+    return macros
 
 
 def a_path(name: str, value: object) -> Path:

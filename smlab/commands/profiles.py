@@ -21,11 +21,11 @@ from smlab.hw_bench.profiles import Profile, read_profile
 from smlab.hw_bench.profiles.profile import check_gpu
 
 
-def chosen_profiles(given: Sequence[Path], example: bool, how: str) -> tuple[Path, ...]:
+def chosen_profiles(profiles: Sequence[Path], example: bool, how: str) -> tuple[Path, ...]:
     """The profiles to read: those given, or the one that ships; `SmlabError` for both, and for none (``how``
     tells what else to say)."""
-    check_profiles(given, example, how)
-    return (PROFILE,) if example else tuple(given)
+    check_profiles(profiles, example, how)
+    return (PROFILE,) if example else tuple(profiles)
 
 
 def label(path: Path) -> str:
@@ -86,9 +86,9 @@ def gpu_of(profile: Profile, option: str = "--gpu") -> tuple[Gpu, str]:
     if not fitting:
         expected = f"{option} with a description's path, or one of " + ", ".join(list_gpus())
         raise SmlabError.at(profile.path, "no description of this GPU", str(device), expected)
-    # Of those with the fewest doubts, the one of which most is known.
-    fewest = min(warnings_of_profile for warnings_of_profile, _ in fitting)
-    alike = [gpu for warnings_of_profile, gpu in fitting if warnings_of_profile == fewest]
+    # Of those with the fewest warnings, the one of which most is known.
+    fewest = min(warnings for warnings, _ in fitting)
+    alike = [gpu for warnings, gpu in fitting if warnings == fewest]
     best = min(alike, key=lambda gpu: sum(c.kind == "assumed" for c in gpu.constants.values()))
     others = ", ".join(gpu.name for gpu in alike if gpu is not best)
     return best, f"taken as {best.name}; {others} would fit as well ({option} tells)" if others else ""

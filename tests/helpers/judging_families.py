@@ -7,10 +7,8 @@ from typing import Final
 
 from numpy.random import Generator
 
-from smlab.sim.address_patterns import RandomWords, Strided
-from smlab.sim.machine import Machine
-from smlab.sim.workloads.workload import Instruction, Kernel, Loop
-from smlab.validation.campaigns.utilization_maps.building import (
+from atomic_kernels import (
+    BARRIER,
     Body,
     arithmetic,
     draw_atomics,
@@ -23,8 +21,9 @@ from smlab.validation.campaigns.utilization_maps.building import (
     stream,
     think_cycles,
 )
-
-BARRIER = Instruction("barrier")
+from smlab.sim.address_patterns import RandomWords, Strided
+from smlab.sim.machine import Machine
+from smlab.sim.workloads.workload import Instruction, Kernel, Loop
 
 
 def sort_pass(rng: Generator, machine: Machine) -> Kernel:

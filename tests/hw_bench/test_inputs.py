@@ -331,7 +331,7 @@ OURS = {
     "validation/papers/claims/quantities/projection_simulated.py": "a file that ships",
     "validation/papers/histogram/facts.py": "a file that ships",
     "validation/papers/histogram/images.py": "bytes within the limits",
-    "validation/projection/held.py": "a file that ships",
+    "validation/projection/coverage_records.py": "a file that ships",
     "validation/record/judge.py": "a file that ships",
     "validation/report/page.py": "a file that ships",
     "validation/report/provenance.py": "the system's",

@@ -19,7 +19,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.validation.campaigns.projection.held_intervals import count_covered
-from smlab.validation.projection.held import NARROW, shipped_coverage
+from smlab.validation.projection.coverage_records import NARROW, shipped_coverage
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 OPERATIONS = tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from smlab.cli.main import run
 from smlab.commands.advise.kernel_advice import KernelAdvice
-from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, rewrites_of
 from smlab.commands.advise.rewrites.parsed import (
     ParsedKernel,
     TextEdit,

@@ -63,7 +63,10 @@ class IntervalFit:
         }
 
 
-def fit_interval(gpu: Gpu, series: PublishedSeries, iterations: int = 1000) -> IntervalFit:
+FIT_ITERATIONS = 1000
+
+
+def fit_interval(gpu: Gpu, series: PublishedSeries) -> IntervalFit:
     """Fit an atomic's initiation interval to the published points at `FIT_LANES`, with the simulator in the
     loop.
 
@@ -93,7 +96,7 @@ def fit_interval(gpu: Gpu, series: PublishedSeries, iterations: int = 1000) -> I
 
     def residuals(x: NDArray[np.float64]) -> NDArray[np.float64]:
         trial = gpu.with_values(unpack(x), source="assumed: a trial of the fit")
-        simulated = steady_state_cycles(trial, series.op, FIT_LANES, series.warps, iterations)
+        simulated = steady_state_cycles(trial, series.op, FIT_LANES, series.warps, FIT_ITERATIONS)
         ratios: NDArray[np.float64] = np.log(simulated / published)
         return ratios
 

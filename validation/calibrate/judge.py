@@ -29,7 +29,6 @@ from scipy.stats import ncx2
 from smlab.validation.calibrate.cases import Cases, Floats
 from smlab.validation.method.metrics import ErrorTable, error_table
 
-BASELINES: Final = ("constant S", "line in e", "distinct words")
 FOLLOWS_ADD: Final = 5.0
 FOLLOWS_ALL: Final = 10.0
 """MAPE, in per cent, up to which the mechanism counts as following: fetch-and-add all at once with n <=

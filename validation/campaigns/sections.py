@@ -19,7 +19,7 @@ from smlab.validation.campaigns.projection import measured_section
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.checks.stored import JUDGEMENTS
 from smlab.validation.report import Report
-from smlab.validation.report.stored import Made, write_stored
+from smlab.validation.report.stored import StoredProvenance, write_stored
 from smlab.validation.work.runner import run_tasks
 
 GPU, SEED = "v100", 0
@@ -65,7 +65,7 @@ def main() -> None:
     plan = Plan(gpu=load_gpu(GPU), quick=False, seed=SEED, processes=asked.jobs)
     for name in asked.names or SECTIONS:
         report = make(name, plan)
-        made = Made(f"{MODULE} {name}", time.strftime("%Y-%m-%d"), commit(), GPU, SEED)
+        made = StoredProvenance(f"{MODULE} {name}", time.strftime("%Y-%m-%d"), commit(), GPU, SEED)
         write_stored(report, made, JUDGEMENTS / name)
         print(f"wrote {JUDGEMENTS / name}")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.report import Report
-from smlab.validation.report.stored import add_stored, read_made
+from smlab.validation.report.stored import add_stored, read_provenance
 
 JUDGEMENTS: Final = Path(__file__).with_name("judgements")
 
@@ -32,7 +32,7 @@ class StoredCheck:
         return []
 
     def report(self, page: Report, plan: Plan, results: Results) -> None:
-        made = read_made(self.folder)
+        made = read_provenance(self.folder)
         note = f"Not made in this run: {made}."
         if plan.gpu.name != made.gpu:
             note += f" It is of `{made.gpu}` alone and says nothing of `{plan.gpu.name}`."

@@ -207,11 +207,13 @@ NAMES: Final = {
 """What tables call mechanisms whose switches say too little."""
 
 
-def variants(on: OperatorSwitches) -> list[tuple[str, OperatorSwitches]]:
+def variants(switches: OperatorSwitches) -> list[tuple[str, OperatorSwitches]]:
     """The method as published, and as asked for with each mechanism the other way."""
-    found = [("as published", PAPER)] if on != PAPER else []
+    found = [("as published", PAPER)] if switches != PAPER else []
     for field in fields(OperatorSwitches):
-        is_on = getattr(on, field.name)
+        is_on = getattr(switches, field.name)
         name = NAMES.get(field.name, field.name)
-        found.append((f"{'without' if is_on else 'with'} {name}", replace(on, **{field.name: not is_on})))
+        found.append(
+            (f"{'without' if is_on else 'with'} {name}", replace(switches, **{field.name: not is_on}))
+        )
     return found

@@ -299,10 +299,10 @@ def _groups(
     )
 
 
-def switched(on: ProjectionSwitches, name: str) -> ProjectionSwitches:
-    """``on`` with one switch off."""
+def switched(switches: ProjectionSwitches, name: str) -> ProjectionSwitches:
+    """``switches`` with one switch off."""
     off: dict[str, Any] = {name: False}
-    return replace(on, **off)
+    return replace(switches, **off)
 
 
 def _drawn(

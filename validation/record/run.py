@@ -67,23 +67,22 @@ class SimulatedRow:
         return self.simulated_s / self.measured_s
 
 
-def described(one: MeasuredKernelSet, policy: str | None = None) -> Gpu:
+def described(measured: MeasuredKernelSet, policy: str | None = None) -> Gpu:
     """The set's card, at the clock of the measurement where that is known."""
-    gpu = load_gpu(one.gpu)
+    gpu = load_gpu(measured.gpu)
     values: dict[str, Any] = {}
-    if one.clock_hz is not None:
-        values["clock.sm_hz"] = one.clock_hz
+    if measured.clock_hz is not None:
+        values["clock.sm_hz"] = measured.clock_hz
     if policy is not None:
         values["sm.scheduler_policy"] = policy
-    return gpu.with_values(values, source=one.source) if values else gpu
+    return gpu.with_values(values, source=measured.source) if values else gpu
 
 
 def simulate_set(
-    one: MeasuredKernelSet,
+    measured: MeasuredKernelSet,
     gpu: Gpu,
     store: Path | None = None,
     progress: Progress | None = None,
-    sms: int = SMS,
 ) -> list[SimulatedRow]:
     """Compile and run each kernel of a set on ``gpu``; what ``store`` knows is not run again.
 
@@ -91,17 +90,19 @@ def simulate_set(
         SmlabError: a kernel that does not compile or cannot be executed, by name.
     """
     rows = []
-    for done, kernel in enumerate(one.kernels, start=1):
-        cubin = compiled(one, kernel, gpu.sm_architecture)
-        grid, block, launch = _launch(one, kernel)
-        data = LaunchData(launch.arguments, _key(one), launch.names, launch.constants, launch.shared_bytes)
+    for done, kernel in enumerate(measured.kernels, start=1):
+        cubin = compiled(measured, kernel, gpu.sm_architecture)
+        grid, block, launch = _launch(measured, kernel)
+        data = LaunchData(
+            launch.arguments, _key(measured), launch.names, launch.constants, launch.shared_bytes
+        )
         name = _full_name(cubin, kernel.kernel)
         run = run_codes(
-            [CodeRun(cubin, name, grid, block, gpu, min(sms, gpu.integer("gpu.sms")))], data, store
+            [CodeRun(cubin, name, grid, block, gpu, min(SMS, gpu.integer("gpu.sms")))], data, store
         )[0]
         rows.append(
             SimulatedRow(
-                one.name,
+                measured.name,
                 kernel.name,
                 kernel.seconds,
                 run.seconds,
@@ -112,11 +113,11 @@ def simulate_set(
             )
         )
         if progress is not None:
-            progress(one.name, done, len(one.kernels))
+            progress(measured.name, done, len(measured.kernels))
     return rows
 
 
-def compiled(one: MeasuredKernelSet, kernel: MeasuredKernel, architecture: str) -> bytes:
+def compiled(measured: MeasuredKernelSet, kernel: MeasuredKernel, architecture: str) -> bytes:
     """A kernel's cubin by the compiler that the set was measured with: nvcc, where that is and is here, else
     NVRTC. Their code differs: step 10 of the SGEMM ladder has 168 registers by nvcc and 218 by NVRTC.
 
@@ -124,7 +125,7 @@ def compiled(one: MeasuredKernelSet, kernel: MeasuredKernel, architecture: str) 
         SmlabError: a kernel that does not compile.
     """
     options = [f"-D{key}={value}" for key, value in kernel.macros.items()]
-    if not one.compiler.startswith("nvcc") or find_nvcc() is None:
+    if not measured.compiler.startswith("nvcc") or find_nvcc() is None:
         return compile_cuda(kernel.source, architecture, options, kernel.where.name)
     with tempfile.TemporaryDirectory() as work:
         path = Path(work) / "kernel.cu"

@@ -39,7 +39,7 @@ def _six_digits(number: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Made:
+class StoredProvenance:
     """How a stored part was made: the command, when, with which code, for which GPU and seed."""
 
     command: str
@@ -54,7 +54,7 @@ class Made:
         )
 
 
-def write_stored(report: Report, made: Made, folder: Path) -> None:
+def write_stored(report: Report, made: StoredProvenance, folder: Path) -> None:
     """Keep all that ``report`` says in ``folder``, whose other files are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
@@ -75,10 +75,10 @@ def write_stored(report: Report, made: Made, folder: Path) -> None:
     write_atomic(folder / SECTION, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-def read_made(folder: Path) -> Made:
+def read_provenance(folder: Path) -> StoredProvenance:
     """How the stored part was made."""
     try:
-        return Made(**_read(folder)["made"])
+        return StoredProvenance(**_read(folder)["made"])
     except (KeyError, TypeError) as error:
         raise SmlabError(f"{folder}: not a stored part of a report: {error!r}") from error
 

@@ -92,14 +92,14 @@ def _parameters(
         name = field_of(f"{where}: TuningParameters", row, "Name", str, "the parameter's name")
         raw = field_of(f"{where}: {name}", row, "Values", (list, str), "a list of values")
         if name in values:
-            raise SmlabError.at(f"{where}: {name}", "a parameter that stands twice")
+            raise SmlabError.at(f"{where}: {name}", "a parameter that stands twice", expected="each once")
         values[name] = check_values(where, name, raw)
         default = row.get("Default")
         default = default[0] if isinstance(default, list) and default else default
         if isinstance(default, int | float | str | bool):
             defaults[name] = default
     if not values:
-        raise SmlabError.at(where, "has no parameter")
+        raise SmlabError.at(where, "has no parameter", expected="one at least")
     return values, defaults
 
 

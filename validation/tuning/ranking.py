@@ -96,12 +96,12 @@ class ExpectedLoss:
     high: float
 
 
-def expected_loss(rows: Sequence[RankedTime], measured: int, seed: int = 0) -> ExpectedLoss:
+def expected_loss(rows: Sequence[RankedTime], measured: int) -> ExpectedLoss:
     """The loss if each configuration's real time is off its simulated one, beyond what all share, by
-    `BETWEEN_SPREAD`: drawn `DRAWS` times by ``seed``. ``rows`` are in order, at least one."""
+    `BETWEEN_SPREAD`: drawn `DRAWS` times. ``rows`` are in order, at least one."""
     logs = np.log([row.seconds for row in rows])
     logs = logs[logs <= logs[0] + 8 * BETWEEN_SPREAD]  # no other one will be the best
-    drawn = logs + BETWEEN_SPREAD * np.random.default_rng(seed).normal(size=(DRAWS, len(logs)))
+    drawn = logs + BETWEEN_SPREAD * np.random.default_rng(0).normal(size=(DRAWS, len(logs)))
     loss = np.expm1(drawn[:, :measured].min(axis=1) - drawn.min(axis=1))
     return ExpectedLoss(measured, float(loss.mean()), float(np.quantile(loss, 0.9)))
 

@@ -22,7 +22,7 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import digest_of, package_folder
-from smlab.validation.tuning.simulated import Asked, Sample, SimulatedTime, simulate_all
+from smlab.validation.tuning.simulated import AskedConfiguration, Sample, SimulatedTime, simulate_all
 from smlab.validation.tuning.space import TuningSpace
 from smlab.validation.work.interface import Workers
 from smlab.validation.work.runner import Task, completed, open_workers
@@ -306,7 +306,7 @@ class _Search:
                 return
             chunk = list(keys[at : at + size])
             members = [self.groups[key][0] for key in chunk]
-            asked = [Asked(self.space.settings(m), self.space.tables_of(m)) for m in members]
+            asked = [AskedConfiguration(self.space.settings(m), self.space.tables_of(m)) for m in members]
             yield Task(chunk, simulate_all, (kernel, gpu, asked, sample, self.identity))
 
     def _hash(self, key: str, sample: Sample) -> bytes:

@@ -69,7 +69,7 @@ class SimulatedTime:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedConfiguration:
     """A configuration to simulate: its ``settings``, and ``[launch]`` where it has its own."""
 
     settings: Mapping[str, Parameter]
@@ -93,7 +93,7 @@ _PREPARED: dict[str, _Prepared] = {}
 
 
 def simulate_all(
-    kernel: TunedKernel, gpu: Gpu, asked: Sequence[Asked], sample: Sample, identity: str
+    kernel: TunedKernel, gpu: Gpu, asked: Sequence[AskedConfiguration], sample: Sample, identity: str
 ) -> list[SimulatedTime]:
     """The times of some configurations, in their order; what one cannot do is its ``error``. ``identity``
     tells kernels, GPUs and contents of files apart: what a worker keeps is of one."""
@@ -111,7 +111,7 @@ def simulate_all(
 @dataclass(frozen=True)
 class _Work:
     source: KernelSource
-    asked: Asked
+    asked: AskedConfiguration
     sample: Sample
     began_s: float
 
@@ -136,7 +136,7 @@ def _prepared(kernel: TunedKernel, gpu: Gpu, identity: str) -> _Prepared:
     return _PREPARED[key]
 
 
-def _source(kernel: TunedKernel, prepared: _Prepared, gpu: Gpu, asked: Asked) -> KernelSource:
+def _source(kernel: TunedKernel, prepared: _Prepared, gpu: Gpu, asked: AskedConfiguration) -> KernelSource:
     """What is compiled; of a kernel that is compiled for its launch, without it yet."""
     macros = {} if prepared.sets_block or kernel.is_python else kernel.macros_of(asked.settings)
     options = {"flags": kernel.flags} if kernel.flags and not kernel.is_python else {}
@@ -170,7 +170,7 @@ def _simulated(kernel: TunedKernel, prepared: _Prepared, gpu: Gpu, work: _Work) 
         return SimulatedTime(nan, nan, nan, _cpu_s() - work.began_s, error=f"{stage}: {error}")
 
 
-def _launch_file(kernel: TunedKernel, prepared: _Prepared, asked: Asked) -> LaunchFile:
+def _launch_file(kernel: TunedKernel, prepared: _Prepared, asked: AskedConfiguration) -> LaunchFile:
     options = {"options": kernel.tables["options"]} if "options" in kernel.tables else {}
     macros = {**kernel.defines, **asked.settings}
     launch = dict(asked.launch)

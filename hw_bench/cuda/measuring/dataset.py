@@ -119,7 +119,8 @@ class DataSet:
         rows = self.rows
         lines = table_bytes(self.table).decode("utf-8", "replace").splitlines(keepends=True)
         if not lines or lines[0].strip().split(",") != self._columns or len(lines) < rows + 1:
-            raise SmlabError.at(str(self.table), "does not fit its JSON and cannot be resumed")
+            what, expected = "does not fit its JSON and cannot be resumed", "a run without --resume"
+            raise SmlabError.at(str(self.table), what, expected=expected)
         write_atomic(self.table, "".join(lines[: rows + 1]))
         if self.archive.exists():
             self._samples = dict(load_arrays(self.archive))

@@ -91,7 +91,8 @@ def find_header(path: str, data: bytes) -> tuple[Kind, int, int]:
     if hint:
         _refuse(path, *hint)
     if b"No kernels were profiled" in data:
-        raise SmlabError.at(path, "the profiler says that no kernels were profiled")
+        what = "the profiler says that no kernels were profiled"
+        raise SmlabError.at(path, what, expected="the output of a run with at least one kernel")
     expected = (
         "CSV of ncu (--csv, or --page raw --csv) or nvprof (--csv), or a counter table of smlab: "
         + ",".join(COLUMNS)

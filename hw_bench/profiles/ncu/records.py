@@ -135,9 +135,8 @@ def _fast(text: str) -> float:
     return number(text)
 
 
-def column_numbers(path: str, segment: Segment, column: TextColumn, first: int = 0) -> NDArray[np.float64]:
-    """The column's numbers by record from ``first`` on, NaN where there is none; `SmlabError` for a
-    decimal comma."""
+def column_numbers(path: str, segment: Segment, column: TextColumn) -> NDArray[np.float64]:
+    """The column's numbers by record, NaN where there is none; `SmlabError` for a decimal comma."""
     try:
         values = numbers(column.texts)
     except CommaDecimalError as error:
@@ -146,4 +145,4 @@ def column_numbers(path: str, segment: Segment, column: TextColumn, first: int =
         expected = "',' between thousands and '.' before decimals: run the profiler with LC_ALL=C"
         place = at_row(path, segment.row(record))
         raise SmlabError.at(place, "a number with a decimal comma", str(error), expected) from error
-    return values[column.codes[first:]] if len(values) else np.empty(0)
+    return values[column.codes] if len(values) else np.empty(0)

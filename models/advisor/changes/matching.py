@@ -113,10 +113,6 @@ class Context:
         warp."""
         return self.samples_a_cycle * self.executed.get(number, 0.0) * cycles
 
-    @cached_property
-    def by_cause(self) -> Mapping[int, float]:
-        return self.blamed.by_cause()
-
     def edges(self, wanted: Callable[[Blame], bool]) -> list[Blame]:
         return [b for b in self.blamed.blame if b.reason != SELECTED and wanted(b)]
 

@@ -69,11 +69,11 @@ class Blamed:
     def unattributed_samples(self) -> float:
         return math.fsum(self.unattributed.values())
 
-    def by_cause(self, stalls_only: bool = True) -> dict[int, float]:
-        """Samples by the instruction to blame."""
+    def by_cause(self) -> dict[int, float]:
+        """Samples of stalls by the instruction to blame."""
         samples: dict[int, float] = {}
         for b in self.blame:
-            if not (stalls_only and b.reason == SELECTED):
+            if b.reason != SELECTED:
                 samples[b.cause] = samples.get(b.cause, 0.0) + b.samples
         return samples
 

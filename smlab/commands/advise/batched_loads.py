@@ -40,14 +40,14 @@ class _Read:
     index: str
 
 
-def batched_loads(text: str, at: int, rounds: int) -> tuple[str, tuple[str, ...]] | None:
-    """The text with the loads of so many rounds first in the loop that begins ``at`` a place, each line where
+def batched_loads(text: str, offset: int, rounds: int) -> tuple[str, tuple[str, ...]] | None:
+    """The text with the loads of so many rounds first in the loop that begins at ``offset``, each line where
     it was, and these loads; None where the loop is none that this module rewrites."""
     code = code_of_text(text)
-    opened = code.find("(", at)
+    opened = code.find("(", offset)
     behind = closed(code, opened) if opened > 0 else None
-    end = statement_end(code, at)
-    header = None if behind is None else _HEADER.match(code, at, behind)
+    end = statement_end(code, offset)
+    header = None if behind is None else _HEADER.match(code, offset, behind)
     if header is None or behind is None or end is None:
         return None
     body, name, limit = code[behind:end], header["name"], header["limit"].strip()
@@ -80,9 +80,9 @@ def batched_loads(text: str, at: int, rounds: int) -> tuple[str, tuple[str, ...]
         + f" {every} if ({place} {test}) {{{loads} }} {every} {{ const auto smlab_index = {place};"
         + f" if (smlab_index {test}) {changed} }} }}"
     )
-    lines = text[at:behind].count("\n")
+    lines = text[offset:behind].count("\n")
     told = tuple(f"{pointer}[{index}]" for _, pointer, index in keys)
-    return text[:at] + "\n" * lines + rewritten + text[end:], told
+    return text[:offset] + "\n" * lines + rewritten + text[end:], told
 
 
 def _reads(code: str, body: str, name: str) -> list[_Read]:

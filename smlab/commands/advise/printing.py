@@ -87,23 +87,26 @@ def _head(kernel: KernelAdvice) -> dict[str, Any]:
     }
 
 
-def ranked_document(kernel: KernelAdvice, one: RankedAdvice) -> dict[str, Any]:
+def ranked_document(kernel: KernelAdvice, change: RankedAdvice) -> dict[str, Any]:
     """A piece of advice as JSON, with ``how`` its number came."""
-    told = one.how != "ranked"
+    told = change.how != "ranked"
     number = {
-        "speedup": one.speedup if told else None,
-        "low": one.low if told else None,
-        "high": one.high if told else None,
-        "how": one.how,
+        "speedup": change.speedup if told else None,
+        "low": change.low if told else None,
+        "high": change.high if told else None,
+        "how": change.how,
     }
-    if one.advice is None:
-        versions = [asdict(version) for version in one.tried]
-        category = "launch" if one.tried[0].kind in SHAPE_KINDS else "source"
-        what = {"category": category, "at": [], "text": tried_text(kernel, one), "tried": versions}
-        equal = one.tried[0].results_equal
-        return {"optimizer": one.name, **number, "results_equal": equal, "matched_samples": 0, **what}
-    doubt = {"doubt": "" if one.how == "replayed" else why_bound(one.advice), "bound": one.advice.bound}
-    return {**_advice_document(kernel, one.advice), **number, **doubt, "results_equal": None}
+    if change.advice is None:
+        versions = [asdict(version) for version in change.tried]
+        category = "launch" if change.tried[0].kind in SHAPE_KINDS else "source"
+        what = {"category": category, "at": [], "text": tried_text(kernel, change), "tried": versions}
+        equal = change.tried[0].results_equal
+        return {"optimizer": change.name, **number, "results_equal": equal, "matched_samples": 0, **what}
+    doubt = {
+        "doubt": "" if change.how == "replayed" else why_bound(change.advice),
+        "bound": change.advice.bound,
+    }
+    return {**_advice_document(kernel, change.advice), **number, **doubt, "results_equal": None}
 
 
 def launch_text(version: SimulatedVersion) -> str:
@@ -117,9 +120,9 @@ def shape_text(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape[: last + 1])
 
 
-def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
+def tried_text(kernel: KernelAdvice, change: RankedAdvice) -> str:
     """Which change was tried, and what others of its kind gained."""
-    best, *others = one.tried
+    best, *others = change.tried
     told = made_text(kernel, best)
     if best.kind not in SHAPE_KINDS:
         for version in [v for v in others if best.what not in v.what][:OTHERS]:
@@ -261,18 +264,18 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
     return " ".join(parts)
 
 
-def gain_text(one: RankedAdvice) -> str:
+def gain_text(change: RankedAdvice) -> str:
     """What a change gains, as a part of a sentence."""
-    if one.how == "ranked" and one.advice is not None:
-        return f"worth trying, and no number is sure: {why_bound(one.advice)}"
-    if one.how == "bound" and one.advice is not None:
-        return f"it gains at most {one.speedup:.2f}x, and no number is sure: {why_bound(one.advice)}"
-    return f"expected speedup {one.speedup:.2f} ({one.low:.2f} to {one.high:.2f})"
+    if change.how == "ranked" and change.advice is not None:
+        return f"worth trying, and no number is sure: {why_bound(change.advice)}"
+    if change.how == "bound" and change.advice is not None:
+        return f"it gains at most {change.speedup:.2f}x, and no number is sure: {why_bound(change.advice)}"
+    return f"expected speedup {change.speedup:.2f} ({change.low:.2f} to {change.high:.2f})"
 
 
-def how_text(one: RankedAdvice) -> str:
+def how_text(change: RankedAdvice) -> str:
     """How the number of a simulated change came, in words, and what another hand's change gains on a card."""
-    return f"by another hand on a card {one.low:.2f} to {one.high:.2f}; {results_text(one.tried[0])}"
+    return f"by another hand on a card {change.low:.2f} to {change.high:.2f}; {results_text(change.tried[0])}"
 
 
 def results_text(version: SimulatedVersion) -> str:
@@ -284,13 +287,13 @@ def results_text(version: SimulatedVersion) -> str:
     return version.note or "results the same bit for bit"
 
 
-def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
+def answer_text(kernel: KernelAdvice, changes: Sequence[RankedAdvice]) -> str:
     """The answer in one sentence: what gains most, alone and with others, or what to try first."""
-    if not told:
+    if not changes:
         return "no change that smlab knows gains anything"
-    sure = [one for one in told if one.how in SIMULATED or one.low > 1]
+    sure = [one for one in changes if one.how in SIMULATED or one.low > 1]
     if not sure:
-        first = next((one for one in told if one.how == "replayed"), told[0])
+        first = next((one for one in changes if one.how == "replayed"), changes[0])
         return f"no change is sure to help, try first {first.name}: {_what(kernel, first)}"
     best = sure[0]
     alone = f"{best.name}, {best.speedup:.2f}x"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from smlab.commands.advise.kernel_advice import COMBINED, SHAPE_KINDS, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.rewrites.every import ADVISED_BY
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.track_record import on_a_card, record_of

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
+from smlab.commands.advise.command import AdviseOptions
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion, Trials
 from smlab.commands.advise.printing import (
     answer_text,
@@ -22,8 +23,9 @@ from smlab.commands.advise.printing import (
 from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, ranked, why_bound
 from smlab.commands.advise.trials import try_changes
 from smlab.commands.advise.trying import run_and_keep, tried_as_asked
+from smlab.commands.arguments import macros_of
 from smlab.commands.kernel_page.sectors import SectorCount
-from smlab.commands.run.run import macros_of, run_file, sms_of
+from smlab.commands.run.run import run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import source_text
@@ -36,37 +38,14 @@ from smlab.validation.sampled_run import executed
 DEFAULT_GPU = "v100"
 
 
-@dataclass(frozen=True)
-class AdviseOptions:
-    """What ``smlab advise`` was asked for. ``trial_budget_s`` is the CPU time, from ``begun_s`` on, in which
-    changes are tried."""
-
-    profile: str
-    code: Path | None
-    launch: Path | None
-    gpu: str | None
-    name: str | None
-    defines: tuple[str, ...]
-    folders: tuple[Path, ...]
-    sms: str
-    tried: tuple[str, ...]
-    top: int
-    mode: str
-    html: Path | None
-    example: bool
-    as_json: bool
-    details: bool = False
-    trial_budget_s: float = 30.0
-    begun_s: float = 0.0
-
-
-def run_advise(options: AdviseOptions) -> None:
-    """``smlab advise PROFILE`` or ``smlab advise KERNEL --launch FILE``."""
+def run_advise(options: AdviseOptions, begun_s: float) -> None:
+    """``smlab advise PROFILE`` or ``smlab advise KERNEL --launch FILE``; the command's CPU time counts from
+    ``begun_s`` on."""
     if options.example or options.launch is not None:
-        kernels: tuple[KernelAdvice, ...] = (_simulated(options),)
+        kernels: tuple[KernelAdvice, ...] = (_simulated(options, begun_s),)
     else:
         kernels = advice_on(
-            options.profile,
+            options.profile or "",
             code=options.code,
             gpu=options.gpu,
             name=options.name,
@@ -78,7 +57,7 @@ def run_advise(options: AdviseOptions) -> None:
         from smlab.commands.kernel_page.of_advice import pages_of_advice
 
         write_pages(
-            pages_of_advice(kernels, str(KERNEL) if options.example else options.profile), options.html
+            pages_of_advice(kernels, str(KERNEL) if options.example else options.profile or ""), options.html
         )
         err.print(f"wrote {options.html}", markup=False)
     if options.as_json:
@@ -88,13 +67,13 @@ def run_advise(options: AdviseOptions) -> None:
             _print(kernel, options.details)
 
 
-def _simulated(options: AdviseOptions) -> KernelAdvice:
+def _simulated(options: AdviseOptions, begun_s: float) -> KernelAdvice:
     gpu = load_gpu(options.gpu or DEFAULT_GPU)
-    kernel = str(KERNEL) if options.example else options.profile
+    kernel = str(KERNEL) if options.example else options.profile or ""
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
-    how = {"name": options.name, "folders": options.folders, "sms": sms_of(options.sms)}
-    defines = macros_of(options.defines)
+    how = {"name": options.name, "folders": tuple(options.include or ()), "sms": sms_of(options.sms)}
+    defines = macros_of(options.defines or ())
     base = run_and_keep(kernel, path, defines, gpu, how, all_recorded=options.html is not None)
     counted = None
     if options.html is not None and base.run.whole:  # a part of a grid is not recorded
@@ -110,8 +89,8 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     advice = advise_kernel(samples, (function,), gpu, options.top, options.mode)
     return replace(
         advice,
-        tried=tuple(tried_as_asked(base, what) for what in options.tried),
-        trials=try_changes(base, advice, options.trial_budget_s, options.begun_s, source),
+        tried=tuple(tried_as_asked(base, what) for what in options.tried or ()),
+        trials=try_changes(base, advice, options.try_seconds, begun_s, source),
         run=base.recorded,
         sectors=None if counted is None else counted.of_instructions(len(base.recorded.instructions)),
     )

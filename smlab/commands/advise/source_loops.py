@@ -71,22 +71,22 @@ def loop_around(loops: tuple[SourceLoop, ...], place: SourceLine | None, file: s
     return None
 
 
-def unrolled(text: str, at: int, factor: int) -> str:
-    """The text with the loop that begins ``at`` a place unrolled by a pragma, each line where it was. A
+def unrolled(text: str, offset: int, factor: int) -> str:
+    """The text with the loop that begins at ``offset`` unrolled by a pragma, each line where it was. A
     pragma that stands there goes."""
-    before = text[:at]
+    before = text[:offset]
     if found := _PRAGMA.search(before):
         before = before[: found.start()] + re.sub(r"[^\n]", "", found[0])
-    return f'{before}_Pragma("unroll {factor}") {text[at:]}'
+    return f'{before}_Pragma("unroll {factor}") {text[offset:]}'
 
 
-def statement_end(code: str, at: int) -> int | None:
+def statement_end(code: str, offset: int) -> int | None:
     """Where the statement that begins here ends; None where the text ends before."""
-    found = _WORD.match(code, at)
+    found = _WORD.match(code, offset)
     assert found is not None
-    at, word = found.end(), found[1]
+    offset, word = found.end(), found[1]
     if word in ("for", "while", "switch", "if"):
-        opened = code.find("(", at)
+        opened = code.find("(", offset)
         behind = None if opened < 0 else closed(code, opened)
         end = None if behind is None else statement_end(code, behind)
         if word == "if" and end is not None:
@@ -95,11 +95,11 @@ def statement_end(code: str, at: int) -> int | None:
                 return statement_end(code, other.end())
         return end
     if word == "do":
-        body = statement_end(code, at)
+        body = statement_end(code, offset)
         return None if body is None else _semicolon(code, body)
-    if not word and at < len(code) and code[at] == "{":
-        return closed(code, at)
-    return _semicolon(code, at)
+    if not word and offset < len(code) and code[offset] == "{":
+        return closed(code, offset)
+    return _semicolon(code, offset)
 
 
 def _semicolon(code: str, at: int) -> int | None:
@@ -118,11 +118,11 @@ def _semicolon(code: str, at: int) -> int | None:
     return None
 
 
-def closed(code: str, at: int) -> int | None:
+def closed(code: str, offset: int) -> int | None:
     """Behind the bracket that closes the one here."""
-    opened, closing = code[at], _OPEN[code[at]]
+    opened, closing = code[offset], _OPEN[code[offset]]
     depth = 0
-    for place in range(at, len(code)):
+    for place in range(offset, len(code)):
         if code[place] == opened:
             depth += 1
         elif code[place] == closing:

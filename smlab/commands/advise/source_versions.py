@@ -15,7 +15,7 @@ import numpy as np
 
 from smlab.commands.advise.batched_loads import batched_loads
 from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, rewrites_of
 from smlab.commands.advise.rewrites.parsed import SourceRewrite, TextEdit, applied, edit_between
 from smlab.commands.advise.source_loops import SourceLoop, loop_around, loops_of, unrolled
 from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated

@@ -16,10 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
-from smlab.commands.advise.rewrites.every import ADVISED_BY
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY
 from smlab.commands.advise.rewrites.parsed import Restored
+from smlab.commands.arguments import macros_of
 from smlab.commands.run.results import result_arrays, same_results
-from smlab.commands.run.run import macros_of, run_file
+from smlab.commands.run.run import run_file
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage

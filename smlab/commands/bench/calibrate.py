@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.bench.command import CalibrationOptions
+from smlab.commands.bench.run import profile_name
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 
@@ -19,44 +20,29 @@ NEEDED = ("shared-atomics", "latency", "shared-banks")
 _HEADLINES = ("fetch-and-add, n <= 32", "with compare-and-swap, n <= 32", "atomic unit, all")
 
 
-@dataclasses.dataclass(frozen=True)
-class CalibrationOptions:
-    """What ``smlab bench calibrate`` was asked for. At most one of ``measure`` and ``simulate`` makes the
-    data set first."""
-
-    folder: Path
-    gpu: str
-    out: Path
-    cases: Path | None = None
-    measure: bool = False
-    simulate: bool = False
-    profile: str = "full"
-    share: float = 0.05
-    seed: int = 0
-
-
-def run_loop(loop: CalibrationOptions, as_json: bool) -> None:
+def run_loop(loop: CalibrationOptions) -> None:
     """Make the data set where asked, calibrate, compare, and print."""
     from smlab.validation.calibrate import calibrate
 
     gpu = load_gpu(loop.gpu)
     if loop.measure and loop.simulate:
-        raise SmlabError("bench calibrate: --measure and --simulate exclude each other")
+        raise SmlabError(
+            "bench calibrate: --measure and --simulate exclude each other (expected one of them)"
+        )
     if loop.measure:
         _measure(loop)
     elif loop.simulate:
         from smlab.hw_bench.cuda.measuring import plan
         from smlab.validation.calibrate.simulated import is_measured, write_simulated
 
-        if is_measured(loop.folder):
-            raise SmlabError.at(
-                str(loop.folder), "holds a measured data set, which --simulate would overwrite"
-            )
-        write_simulated(loop.folder, gpu, profile=plan.profile(loop.profile), seed=loop.seed)
+        if is_measured(loop.data_set):
+            what = "holds a measured data set, which --simulate would overwrite"
+            raise SmlabError.at(str(loop.data_set), what, expected="another folder")
+        write_simulated(loop.data_set, gpu, profile=plan.profile(profile_name(loop.quick)), seed=loop.seed)
     found = calibrate(
-        loop.folder, loop.gpu, out=loop.out, cases_out=loop.cases, share=loop.share, seed=loop.seed
+        loop.data_set, loop.gpu, out=loop.out, cases_out=loop.cases, share=loop.share, seed=loop.seed
     )
-    if as_json:
+    if loop.as_json:
         print_json(_document(found, loop))
     else:
         _show(found, loop)
@@ -69,8 +55,8 @@ def _measure(loop: CalibrationOptions) -> None:
     from smlab.hw_bench.cuda.measuring.harness import measure
 
     outcome = measure(
-        loop.folder,
-        profile=loop.profile,
+        loop.data_set,
+        profile=profile_name(loop.quick),
         benchmarks=NEEDED,
         resume=True,
         progress=lambda line: err.print(shown(line)),
@@ -78,11 +64,13 @@ def _measure(loop: CalibrationOptions) -> None:
     if outcome.interrupted:
         raise KeyboardInterrupt
     for line in (outcome.wrong + outcome.broken)[:1]:
-        raise SmlabError(f"{loop.folder}: the measurement cannot be trusted, nothing was calibrated: {line}")
+        raise SmlabError(
+            f"{loop.data_set}: the measurement cannot be trusted, nothing was calibrated: {line}"
+        )
     for line in outcome.held_back[:1]:
         raise SmlabError(
-            f"{loop.folder}: not complete, nothing was calibrated: the GPU was held back in {line}; the same "
-            "command measures it again, `smlab bench run --resume --keep-held-back` keeps it"
+            f"{loop.data_set}: not complete, nothing was calibrated: the GPU was held back in {line}; the "
+            "same command measures it again, `smlab bench run --resume --keep-held-back` keeps it"
         )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from smlab.cli.fast_start import check_gpus
-from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
+from smlab.cli.registering import call, with_options
 from smlab.hw_bench.errors import SmlabError
 
 bench = typer.Typer(
@@ -21,10 +22,7 @@ bench = typer.Typer(
 @bench.command("list")
 def bench_list(as_json: JsonOption = False) -> None:
     """List the benchmarks."""
-    with loading():
-        from smlab.commands.bench.run import list_benchmarks
-
-    list_benchmarks(as_json)
+    call("smlab.commands.bench.run:list_benchmarks", as_json)
 
 
 @bench.command("sass", short_help="Check the benchmarks' machine code, with no GPU.")
@@ -39,10 +37,9 @@ def bench_sass(
     as_json: JsonOption = False,
 ) -> None:
     """Compile every benchmark, disassemble it, and check that it times what it says. Needs no GPU."""
-    with loading():
-        from smlab.commands.bench.run import check_machine_code
-
-    if not check_machine_code(architecture or [], benchmark or [], fresh, as_json):
+    if not call(
+        "smlab.commands.bench.run:check_machine_code", architecture or [], benchmark or [], fresh, as_json
+    ):
         raise typer.Exit(1)
 
 
@@ -54,43 +51,42 @@ QuickOption = Annotated[
 @bench.command("plan")
 def bench_plan(quick: QuickOption = False, as_json: JsonOption = False) -> None:
     """Tell what a run would measure, and about how long that takes."""
-    with loading():
-        from smlab.commands.bench.run import show_plan
-
-    show_plan("quick" if quick else "full", as_json)
+    call("smlab.commands.bench.run:show_plan", quick, as_json)
 
 
-@bench.command("run")
-def bench_run(
-    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which; all by default.")] = None,
-    quick: QuickOption = False,
+@dataclass(frozen=True)
+class BenchRunOptions:
+    """What ``smlab bench run`` was asked for."""
+
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which; all by default.")] = None
+    quick: QuickOption = False
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what the folder has and measure the rest.")
-    ] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the data sets.")] = Path("results/bench"),
+    ] = False
+    out: Annotated[Path, typer.Option("--out", help="Folder for the data sets.")] = Path("results/bench")
     on_simulator: Annotated[
         bool, typer.Option("--on-simulator", help="Run their machine code on the simulated GPU of --gpu.")
-    ] = False,
+    ] = False
     gpu: Annotated[
         str | None, typer.Option("--gpu", help="The GPU that is simulated: a name or a description.")
-    ] = None,
+    ] = None
     keep_held_back: Annotated[
         bool,
         typer.Option("--keep-held-back", help="Keep what was measured under a power cap or a slow clock."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Run benchmarks on the GPU at hand, or on a simulated one."""
-    if on_simulator != (gpu is not None):
-        raise SmlabError.at("--on-simulator", "goes with --gpu", gpu, "both or neither")
-    if gpu is not None:
-        check_gpus(gpu)
-    with loading():
-        from smlab.commands.bench.run import run_benchmarks
+    ] = False
+    as_json: JsonOption = False
 
-    profile = "quick" if quick else "full"
-    status = run_benchmarks(out, profile, benchmarks or [], resume, as_json, gpu, keep_held_back)
-    raise typer.Exit(status)
+
+def bench_run(asked: BenchRunOptions) -> None:
+    """Run benchmarks on the GPU at hand, or on a simulated one."""
+    if asked.on_simulator != (asked.gpu is not None):
+        raise SmlabError.at("--on-simulator", "goes with --gpu", asked.gpu, "both or neither")
+    if asked.gpu is not None:
+        check_gpus(asked.gpu)
+    raise typer.Exit(call("smlab.commands.bench.run:run_benchmarks", asked))
+
+
+bench.command("run")(with_options(bench_run, BenchRunOptions))
 
 
 @bench.command("profile", short_help="Run benchmarks under Nsight Compute (ncu).")
@@ -102,52 +98,55 @@ def bench_profile(
     as_json: JsonOption = False,
 ) -> None:
     """Run benchmarks under Nsight Compute (ncu), with the counters that `smlab utilization --how` names."""
-    with loading():
-        from smlab.commands.bench.run import profile_benchmarks
-
-    profile_benchmarks(out, benchmarks or [], as_json)
+    call("smlab.commands.bench.run:profile_benchmarks", out, benchmarks or [], as_json)
 
 
-@bench.command("calibrate", short_help="Fit a GPU description to a data set.")
-def bench_calibrate(
-    data_set: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder that `smlab bench run` wrote.")],
-    out: Annotated[Path, typer.Option("--out", help="The calibrated description, a .toml file.")],
+@dataclass(frozen=True)
+class CalibrationOptions:
+    """What ``smlab bench calibrate`` was asked for. At most one of ``measure`` and ``simulate`` makes the
+    data set first."""
+
+    data_set: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder that `smlab bench run` wrote.")]
+    out: Annotated[Path, typer.Option("--out", help="The calibrated description, a .toml file.")]
     gpu: Annotated[
         str, typer.Option("--gpu", help="The description of the GPU that was measured: a name or a path.")
-    ],
+    ]
     measure: Annotated[
         bool,
         typer.Option("--measure", help="Measure first what is missing of the data set, on the GPU at hand."),
-    ] = False,
+    ] = False
     simulate: Annotated[
         bool,
         typer.Option(
             "--simulate", help="Dry run: first write a simulated data set of the GPU, with 3 % noise."
         ),
-    ] = False,
-    quick: QuickOption = False,
+    ] = False
+    quick: QuickOption = False
     share: Annotated[
         float,
         typer.Option(
             help="Share of the times to fit, 2,000 at most, and of the bursts up to half; the others judge."
         ),
-    ] = 0.05,
-    seed: Annotated[int, typer.Option(help="Seed of the draw of the times that are fitted.")] = 0,
+    ] = 0.05
+    seed: Annotated[int, typer.Option(help="Seed of the draw of the times that are fitted.")] = 0
     cases: Annotated[
         Path | None, typer.Option("--cases", help="Write every time, measured and predicted, as CSV.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    as_json: JsonOption = False
+
+
+def bench_calibrate(asked: CalibrationOptions) -> None:
     """Fit the simulator's atomic unit to a data set, and compare simulated and measured times that were not
     fitted.
 
     With --measure, the whole loop in one command: measure, calibrate, simulate, compare.
     """
-    with loading():
-        from smlab.commands.bench.calibrate import CalibrationOptions, run_loop
+    call("smlab.commands.bench.calibrate:run_loop", asked)
 
-    profile = "quick" if quick else "full"
-    run_loop(CalibrationOptions(data_set, gpu, out, cases, measure, simulate, profile, share, seed), as_json)
+
+bench.command("calibrate", short_help="Fit a GPU description to a data set.")(
+    with_options(bench_calibrate, CalibrationOptions)
+)
 
 
 def register(app: typer.Typer, panel: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.bench.command import BenchRunOptions
 from smlab.hw_bench.cuda.registry import BENCHMARKS
 from smlab.hw_bench.errors import SmlabError
 
@@ -64,16 +65,14 @@ def check_machine_code(
     return not broken
 
 
-def run_benchmarks(
-    folder: Path,
-    profile: str,
-    benchmarks: Sequence[str],
-    resume: bool,
-    as_json: bool,
-    on_simulator: str | None = None,
-    keep_held_back: bool = False,
-) -> int:
-    """``smlab bench run``; the exit status of the run. ``on_simulator`` names the GPU that is simulated."""
+def profile_name(quick: bool) -> str:
+    """The profile of `--quick`, or without it, in ``profiles.toml``."""
+    return "quick" if quick else "full"
+
+
+def run_benchmarks(options: BenchRunOptions) -> int:
+    """``smlab bench run``; the exit status of the run. ``gpu`` names the GPU that is simulated."""
+    folder, profile, benchmarks = options.out, profile_name(options.quick), options.benchmarks or []
     from smlab.hw_bench.cuda.measuring import plan
     from smlab.hw_bench.cuda.toolkit import require_gpu
 
@@ -82,7 +81,7 @@ def run_benchmarks(
             raise SmlabError.at("benchmark", "unknown", name, "one of " + ", ".join(plan.BENCHMARKS))
     plan.profile(profile)
     stand_in: Any = None
-    if on_simulator is None:
+    if options.gpu is None:
         require_gpu()
     else:
         from smlab.hw_bench.cuda.toolkit import require_compiler
@@ -90,7 +89,7 @@ def run_benchmarks(
         from smlab.validation.calibrate.on_simulator import BenchmarkGpu
 
         require_compiler()
-        stand_in = BenchmarkGpu(load_gpu(on_simulator))
+        stand_in = BenchmarkGpu(load_gpu(options.gpu))
         err.print(shown(stand_in.remark))
     from smlab.hw_bench.cuda.measuring.harness import measure
 
@@ -98,13 +97,13 @@ def run_benchmarks(
         folder,
         profile=profile,
         benchmarks=tuple(benchmarks) or plan.BENCHMARKS,
-        resume=resume,
-        keep_held_back=keep_held_back,
+        resume=options.resume,
+        keep_held_back=options.keep_held_back,
         progress=lambda line: err.print(shown(line)),
         stand_in=stand_in,
     )
     wrong = outcome.wrong + outcome.broken
-    if as_json:
+    if options.as_json:
         document = {
             "ok": not wrong and not outcome.interrupted and not outcome.held_back,
             "out": str(folder),
@@ -125,11 +124,12 @@ def run_benchmarks(
     return 1 if wrong or outcome.held_back else 0
 
 
-def show_plan(profile: str, as_json: bool) -> None:
+def show_plan(quick: bool, as_json: bool) -> None:
     """``smlab bench plan``."""
     from smlab.hw_bench.cuda.measuring import plan
     from smlab.hw_bench.cuda.measuring.estimate import estimate
 
+    profile = profile_name(quick)
     rows = estimate(plan.profile(profile))
     if as_json:
         print_json({"profile": profile, "benchmarks": [dataclasses.asdict(row) for row in rows]})

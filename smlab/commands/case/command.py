@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus
-from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.options import GpuOption, JsonOption, ResumePointsOption, SeedOption
 from smlab.cli.registering import call, with_options
 
 case = typer.Typer(help="Case studies from papers, simulated: rerun and vary them.")
@@ -28,9 +28,7 @@ class CaseArguments:
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/case/histogram-GPU).")
     ] = None
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
-    ] = False
+    resume: ResumePointsOption = False
     images: Annotated[
         list[str] | None,
         typer.Option("--image", help="Only this image: a name, or a .png or .npy file; repeatable."),
@@ -46,7 +44,7 @@ class CaseArguments:
     ] = "constant"
     quick: Annotated[bool, typer.Option("--quick", help="Four sizes only.")] = False
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")] = None
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
+    seed: SeedOption = 0
     as_json: JsonOption = False
 
 

@@ -10,14 +10,17 @@ from typing import Final
 
 import numpy as np
 
+from smlab.cli.options import tolerance_of
 from smlab.cli.terminal import err, print_json
 from smlab.commands.advise.printing import shape_text
+from smlab.commands.arguments import macros_of
+from smlab.commands.compare.command import CompareOptions, is_kept
 from smlab.commands.compare.comparison import RunComparison
 from smlab.commands.compare.kept_run import KeptRun, kept_run, read_kept_run
 from smlab.commands.compare.output import print_comparison
 from smlab.commands.run.document import results_document, run_document
 from smlab.commands.run.real_time import RealTime
-from smlab.commands.run.run import macros_of, run_file, sms_of
+from smlab.commands.run.run import run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
@@ -38,31 +41,25 @@ class ComparedSide:
     blocks: int | None = None
 
 
-@dataclass(frozen=True)
-class CompareOptions:
-    """What ``smlab compare`` was asked for."""
-
-    before: ComparedSide
-    after: ComparedSide
-    name: str | None
-    folders: tuple[Path, ...]
-    sms: str
-    tolerance: float
-    html: Path | None
-    as_json: bool
-    details: bool
-
-
-def example_sides(gpu: str) -> tuple[ComparedSide, ComparedSide]:
-    """The kernel that ships, in its launch and in one of more blocks."""
-    before = ComparedSide(str(KERNEL), KERNEL_LAUNCH, gpu, ())
-    return before, dataclasses.replace(before, blocks=EXAMPLE_BLOCKS)
+def sides_of(options: CompareOptions) -> tuple[ComparedSide, ComparedSide]:
+    """What is compared: A with B, or with itself under B's options. The example is the kernel that ships, in
+    its launch and in one of more blocks."""
+    if options.before is None:
+        shipped = ComparedSide(str(KERNEL), KERNEL_LAUNCH, options.gpu, ())
+        return shipped, dataclasses.replace(shipped, blocks=EXAMPLE_BLOCKS)
+    before, after = options.before, options.after or options.before
+    shared, own = tuple(options.defines or ()), tuple(options.defines_b or ())
+    launch_b = None if is_kept(after) else options.launch_b or options.launch
+    return (
+        ComparedSide(before, None if is_kept(before) else options.launch, options.gpu, shared),
+        ComparedSide(after, launch_b, options.gpu_b or options.gpu, (*shared, *own)),
+    )
 
 
-def run_compare(options: CompareOptions) -> int:
-    """``smlab compare A B``; 1 where B is slower beyond the tolerance, or computes something else."""
-    runs = [_kept(side, options) for side in (options.before, options.after)]
-    comparison = RunComparison(runs[0], runs[1], options.tolerance)
+def run_compare(options: CompareOptions) -> bool:
+    """``smlab compare A B``; whether B is slower beyond the tolerance, or computes something else."""
+    before, after = (_kept(side, options) for side in sides_of(options))
+    comparison = RunComparison(before, after, tolerance_of(options.tolerance))
     if options.html is not None:
         from smlab.commands.kernel_page.html import write_pages
         from smlab.commands.kernel_page.of_comparison import page_of_comparison
@@ -73,7 +70,7 @@ def run_compare(options: CompareOptions) -> int:
         print_json(comparison.to_dict())
     else:
         print_comparison(comparison, options.details)
-    return 1 if comparison.fell_short() else 0
+    return comparison.fell_short()
 
 
 def _kept(side: ComparedSide, options: CompareOptions) -> KeptRun:
@@ -90,7 +87,7 @@ def _kept(side: ComparedSide, options: CompareOptions) -> KeptRun:
         gpu,
         name=options.name,
         defines=defines,
-        folders=options.folders,
+        folders=tuple(options.include or ()),
         sms=sms_of(options.sms),
         keep=Record.TOTALS,
     )

@@ -78,22 +78,22 @@ class _LogAxes:
         return parts
 
 
-def roofline_picture(found: Ceilings) -> Picture | None:
-    """The first kernel of ``found`` under the roofs of its GPU, at each level of memory. Without
+def roofline_picture(ceilings: Ceilings) -> Picture | None:
+    """The first kernel of ``ceilings`` under the roofs of its GPU, at each level of memory. Without
     floating-point operations its instructions count. None where it has no traffic either."""
-    instructions = bool(found.by_instructions[0])
-    work = float(found.work.instructions[0]) if instructions else float(found.flops[0])
-    peak = float(found.maxima.issue_per_s) if instructions else float(found.peak_ceiling[0])
+    instructions = bool(ceilings.by_instructions[0])
+    work = float(ceilings.work.instructions[0]) if instructions else float(ceilings.flops[0])
+    peak = float(ceilings.maxima.issue_per_s) if instructions else float(ceilings.peak_ceiling[0])
     unit, per = ("inst/s", "inst/byte") if instructions else ("FLOP/s", "FLOP/byte")
-    rate = work / float(found.work.seconds[0])
+    rate = work / float(ceilings.work.seconds[0])
     byte_counts = {
         level: float(count)
-        for level, count in zip(LEVELS, found.work.level_bytes[0], strict=True)
+        for level, count in zip(LEVELS, ceilings.work.level_bytes[0], strict=True)
         if np.isfinite(count) and count > 0
     }
     if not work > 0 or not byte_counts or not peak > 0:
         return None
-    bandwidth = dict(zip(LEVELS, map(float, found.maxima.bandwidth), strict=True))
+    bandwidth = dict(zip(LEVELS, map(float, ceilings.maxima.bandwidth), strict=True))
     points = {level: work / count for level, count in byte_counts.items()}
     ridges = [peak / bandwidth[level] for level in bandwidth]
     xs, ys = [*points.values(), *ridges], [rate, peak]

@@ -96,9 +96,9 @@ def _word(checks: Sequence[Mapping[str, object]]) -> str:
     return "fell short" if any(c["verdict"] == "fell short" for c in checks) else "held"
 
 
-def limit_of(found: Executed) -> str:
+def limit_of(executed: Executed) -> str:
     """What limits a run, in a few words: the busiest unit, or latency where none is busy enough."""
-    busy = found.busy
+    busy = executed.busy
     top = max(busy, key=lambda unit: busy[unit], default=None)
     if top is None:
         return "no unit was used"
@@ -143,12 +143,12 @@ def _waited(instruction: InstructionCount) -> int:
     return sum(instruction.stalls.values())
 
 
-def sections_of_run(paged: PagedRun, found: Executed, key: str = "") -> list[PageSection]:
+def sections_of_run(paged: PagedRun, executed: Executed, key: str = "") -> list[PageSection]:
     """The sections that a run fills."""
     done = paged.run
     counted = {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU}
     sections = [
-        PageSection("speed-of-light", "Speed of light", [busy_bars(found.busy)], half=True),
+        PageSection("speed-of-light", "Speed of light", [busy_bars(executed.busy)], half=True),
         PageSection("stalls", "What warps waited for", [stall_bars(done.result.stalls)], half=True),
     ]
     roofline = _roofline(paged)
@@ -167,7 +167,7 @@ def sections_of_run(paged: PagedRun, found: Executed, key: str = "") -> list[Pag
         "machine code, and that leads back.",
     )
     sections.append(PageSection("code", "Source and machine code", [panes]))
-    sections.append(PageSection("accesses", "Memory accesses by line", [_accesses(paged, found, key)]))
+    sections.append(PageSection("accesses", "Memory accesses by line", [_accesses(paged, executed, key)]))
     sm = done.result.sms[0].sm
     blocks: list[Block] = [timeline_picture(done.result, sm), ColourKey(stall_bars(done.result.stalls).rows)]
     sections.append(PageSection("timeline", f"Timeline of SM {sm}", blocks))

@@ -57,11 +57,11 @@ class Explained:
     expected: Floats
 
 
-def gpu_of(name: str, times: TuningTimes, given: Mapping[str, Gpu]) -> Gpu | None:
+def gpu_of(name: str, times: TuningTimes, gpus: Mapping[str, Gpu]) -> Gpu | None:
     """The description of a platform: the one given, or that of its name, or of the device that its file
     names."""
-    if name in given:
-        return given[name]
+    if name in gpus:
+        return gpus[name]
     try:
         return load_gpu(name)
     except SmlabError:
@@ -143,22 +143,22 @@ def with_launch_of(there: KernelWork, work: KernelWork) -> KernelWork:
     return there.with_values(**values)
 
 
-def terms_of(found: Causes, at: int) -> dict[str, Any]:
+def terms_of(causes: Causes, row: int) -> dict[str, Any]:
     """The keys of a row of ``kernels`` that tell of causes."""
     terms = {
         name: {
-            "log": float(found.terms[at, c]),
-            "low": float(found.low[at, c]),
-            "high": float(found.high[at, c]),
+            "log": float(causes.terms[row, c]),
+            "low": float(causes.low[row, c]),
+            "high": float(causes.high[row, c]),
         }
         for c, name in enumerate(CAUSES)
     }
-    left = (found.unexplained[at], found.unexplained_low[at], found.unexplained_high[at])
+    left = (causes.unexplained[row], causes.unexplained_low[row], causes.unexplained_high[row])
     return {
         "terms": terms,
         "unexplained": dict(zip(("log", "low", "high"), map(float, left), strict=True)),
-        "dominant": found.dominant(at),
-        "counted": bool(found.counted[at]),
+        "dominant": causes.dominant(row),
+        "counted": bool(causes.counted[row]),
     }
 
 

@@ -58,14 +58,12 @@ def _name_places(ax: Axes, kernels: int, platforms: Sequence[str], order: NDArra
 
 
 @styled
-def cascade_figure(
-    efficiencies: Floats, kernels: Sequence[str], platforms: Sequence[str], *, width_in: float = 6.0
-) -> Figure:
+def cascade_figure(efficiencies: Floats, kernels: Sequence[str], platforms: Sequence[str]) -> Figure:
     """A line for each kernel's efficiencies, a dashed one for the metric over the platforms so far; below,
     which platform each place is, where the kernels are few."""
     order, falling, metric = cascade(efficiencies)
     named = len(kernels) if len(kernels) <= MOST_NAMED else 0
-    fig = new_figure(width_in, 3.6 + _LINE_POINTS / 72 * named)
+    fig = new_figure(6.0, 3.6 + _LINE_POINTS / 72 * named)
     ax = fig.subplots()
     places = np.arange(1, falling.shape[1] + 1)
     for row, kernel in enumerate(kernels):

@@ -150,11 +150,11 @@ NO_CAUSE: Final = ("nothing", "unexplained")
 NOT_TOLD: Final = "not told"
 
 
-def borne_cause(found: Causes, row: int) -> str:
+def borne_cause(causes: Causes, row: int) -> str:
     """The dominant cause of a kernel whose counters bear it; of others `NOT_TOLD`, whatever their launch
     fits."""
-    name = found.dominant(row)
-    return name if found.counted[row] or name in NO_CAUSE else NOT_TOLD
+    name = causes.dominant(row)
+    return name if causes.counted[row] or name in NO_CAUSE else NOT_TOLD
 
 
 def _weight(times: TuningTimes, row: int) -> float | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.arguments import macros_of
 from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
 from smlab.commands.port.causes import TITLES
@@ -26,7 +27,6 @@ from smlab.commands.port.result import (
     same_everywhere,
 )
 from smlab.commands.port.sampled import StalledKernel
-from smlab.commands.project.code import macros_of
 from smlab.examples import PORT_FILES
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.linking import readable_name
@@ -62,7 +62,10 @@ def run_port(options: PortOptions) -> None:
 
 def _compared(options: PortOptions) -> PortResult:
     code = PortCode(
-        options.code, macros_of(options.defines or ()), _cubins(options), tuple(options.folders or ())
+        options.code,
+        tuple(macros_of(options.defines or ()).items()),
+        _cubins(options),
+        tuple(options.folders or ()),
     )
     modelled = options.source is not None or options.target is not None
     if modelled:

@@ -60,17 +60,6 @@ class KernelCode:
         return compile_file(path, gpu.sm_architecture, self.defines, self.folders)
 
 
-def macros_of(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """``NAME=VALUE`` of each -D; a name alone is 1."""
-    pairs = []
-    for text in given:
-        name, _, value = text.partition("=")
-        if not name.isidentifier():
-            raise SmlabError.at("-D", "not a macro", text, "NAME=VALUE")
-        pairs.append((name, value or "1"))
-    return tuple(pairs)
-
-
 def _runs_on(cubins: Sequence[Path], gpu: Gpu) -> Path | None:
     """The cubin whose code runs on ``gpu``: of its major architecture, and of the highest minor one that is
     not above it."""

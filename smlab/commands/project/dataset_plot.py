@@ -31,13 +31,13 @@ def draw_judgement(judged: Judgement, path: Path) -> list[Path]:
 
 
 @styled
-def judgement_figure(judged: Judgement, *, width_in: float = 7.0) -> Figure:
+def judgement_figure(judged: Judgement) -> Figure:
     """A panel for each operator, both axes logarithmic; the bars are the intervals."""
     assert judged.actual_s is not None
     rows, p, actual = judged.source_rows, judged.projection, judged.actual_s
-    across = 2 if width_in >= 6 else 1
+    across = 2
     down = -(-len(judged.operators) // across)
-    fig = new_figure(width_in, 0.7 + 2.6 * down)
+    fig = new_figure(7.0, 0.7 + 2.6 * down)
     axes = fig.subplots(down, across, squeeze=False, sharey=True)
     for ax in axes.flat[len(judged.operators) :]:
         ax.set_axis_off()

@@ -82,18 +82,18 @@ def errors_of(
     source: Gpu,
     target: Gpu,
     switches: ProjectionSwitches,
-    found: Projection,
+    projection: Projection,
     actual_s: Floats,
     target_work: KernelWork | None = None,
 ) -> ProjectionErrors:
-    """The errors of the kernels of ``found`` whose ``actual_s`` is known."""
+    """The errors of the kernels of ``projection`` whose ``actual_s`` is known."""
     known = ~np.isnan(actual_s)
-    truth, before = actual_s[known], found.source_s[known]
+    truth, before = actual_s[known], projection.source_s[known]
     baselines = {
         "peak ratio": before * peak_ratio(source, target),
         "bandwidth ratio": before * bandwidth_ratio(source, target),
     }
-    index = found.index[known]
+    index = projection.index[known]
     parts = {}
     for name, changed in variants(switches):
         other = project(work, source, target, changed, target_work=target_work)
@@ -101,7 +101,7 @@ def errors_of(
         if all(int(i) in place for i in index):
             parts[name] = other.mid_s[[place[int(i)] for i in index]]
     peak = baselines["peak ratio"]
-    times = TimedIntervals(before, found.low_s[known], found.mid_s[known], found.high_s[known])
+    times = TimedIntervals(before, projection.low_s[known], projection.mid_s[known], projection.high_s[known])
     return ProjectionErrors(
         interval_errors(times, truth, baselines, "peak ratio"),
         tuple((name, error_table(p, truth, baseline=peak)) for name, p in parts.items()),

@@ -62,7 +62,7 @@ def read_truth(path: Path, gpu: Gpu) -> Truth:
             row = {(k or "").strip(): (v or "").strip() for k, v in raw.items() if not isinstance(v, list)}
             place = f"{path}: row {line}"
             if not row["kernel"]:
-                raise SmlabError.at(f"{place}: kernel", "no name")
+                raise SmlabError.at(f"{place}: kernel", "no name", expected="the kernel's name")
             time = _number(f"{place}: seconds", row["seconds"])
             if not (math.isfinite(time) and time > 0):
                 raise SmlabError.at(f"{place}: seconds", "an impossible time", row["seconds"], "above 0")

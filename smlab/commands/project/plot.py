@@ -24,12 +24,12 @@ SHOWN: Final = 60
 Drawn = tuple[Projection, Matched | None]
 
 
-def draw_projection(found: Sequence[Drawn], source: Gpu, target: Gpu, path: Path) -> list[Path]:
+def draw_projection(drawn: Sequence[Drawn], source: Gpu, target: Gpu, path: Path) -> list[Path]:
     """Draw the kernels of all projections and write the picture and its data; the files written."""
-    figure = projection_figure(found, source, target)
+    figure = projection_figure(drawn, source, target)
     header = ("kernel", "launch", "source_s", "low_s", "mid_s", "high_s", "actual_s", "limiter", "flags")
     rows = []
-    for p, matched in found:
+    for p, matched in drawn:
         for i in range(len(p)):
             actual = "" if matched is None or np.isnan(matched.actual_s[i]) else float(matched.actual_s[i])
             times = (float(x[i]) for x in (p.source_s, p.low_s, p.mid_s, p.high_s))
@@ -38,22 +38,22 @@ def draw_projection(found: Sequence[Drawn], source: Gpu, target: Gpu, path: Path
 
 
 @styled
-def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width_in: float = 7.0) -> Figure:
+def projection_figure(drawn: Sequence[Drawn], source: Gpu, target: Gpu) -> Figure:
     """One row a kernel, times on a logarithmic axis."""
     times = {
-        name: np.concatenate([getattr(p, name) for p, _ in found])
+        name: np.concatenate([getattr(p, name) for p, _ in drawn])
         for name in ("source_s", "low_s", "mid_s", "high_s")
     }
-    kernels = [str(k) for p, _ in found for k in p.kernel]
-    launches = [int(n) for p, _ in found for n in p.launch]
-    actual = np.concatenate([np.full(len(p), np.nan) if m is None else m.actual_s for p, m in found])
+    kernels = [str(k) for p, _ in drawn for k in p.kernel]
+    launches = [int(n) for p, _ in drawn for n in p.launch]
+    actual = np.concatenate([np.full(len(p), np.nan) if m is None else m.actual_s for p, m in drawn])
     order = np.argsort(-times["source_s"], kind="stable")[:SHOWN]
     repeated = {k for k in kernels if kernels.count(k) > 1} if len(kernels) <= 2000 else set(kernels)
     names = [
         readable_name(kernels[i], 34) + (f" #{launches[i]}" if kernels[i] in repeated else "")
         for i in order.tolist()
     ]
-    fig = new_figure(width_in, 1.3 + 0.24 * len(order))
+    fig = new_figure(7.0, 1.3 + 0.24 * len(order))
     ax = fig.subplots()
     y = np.arange(len(order))
     us = {name: 1e6 * values[order] for name, values in times.items()}
@@ -79,5 +79,5 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
         ax.set_title(
             f"the {len(order)} longest of {len(kernels):,} kernels", loc="left", fontsize=9, color=INK
         )
-    fig.legend(handles=handles, loc="outside upper left", ncols=4 if width_in >= 6 else 2, handletextpad=0.4)
+    fig.legend(handles=handles, loc="outside upper left", ncols=4, handletextpad=0.4)
     return fig

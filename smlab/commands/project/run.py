@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from smlab.cli.fast_start import PROFILE_OR_DATASET
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.arguments import macros_of
 from smlab.commands.gpu_choice import GpuChoice, chosen_gpu
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.project.api import ProjectResult, project, rows_of
-from smlab.commands.project.code import KernelCode, macros_of
+from smlab.commands.project.code import KernelCode
 from smlab.commands.project.command import ProjectOptions
 from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
@@ -25,7 +26,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.projection.projection import ProjectionSwitches
 from smlab.models.projection.uncertainty import LEVEL
-from smlab.validation.projection.held import NARROW, IntervalCoverage, shipped_coverage
+from smlab.validation.projection.coverage_records import NARROW, IntervalCoverage, shipped_coverage
 
 
 def run_project(options: ProjectOptions) -> None:
@@ -65,7 +66,7 @@ def run_project(options: ProjectOptions) -> None:
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
         cubins = (options.cubin_from, options.cubin_to)
-    defines, folders = macros_of(options.defines or ()), tuple(options.folders or ())
+    defines, folders = tuple(macros_of(options.defines or ()).items()), tuple(options.folders or ())
     code = KernelCode(options.code_source, defines, tuple(options.cubins or ()), folders)
     if cubins is not None and code:
         raise SmlabError.at("--cubin-from", "goes without --source and --cubin", str(options.cubin_from))

@@ -12,7 +12,7 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
-from smlab.commands.project.code import macros_of
+from smlab.commands.arguments import macros_of
 from smlab.commands.project.command import ProjectOptions
 from smlab.commands.project.errors import error_listing
 from smlab.commands.project.rows import agreed_row
@@ -42,7 +42,7 @@ def run_tuning_projection(dataset: str, source_name: str, target_name: str, opti
     source, target = load_gpu(source_name), load_gpu(target_name)
     switches, draw, launch, as_json = options.switches, options.draw, options.launch, options.as_json
     code = options.code_source
-    defines, folders = macros_of(options.defines or ()), tuple(options.folders or ())
+    defines, folders = tuple(macros_of(options.defines or ()).items()), tuple(options.folders or ())
     compiled = None if code is None else TuningSource(code, defines, folders)
     sets = read_tuning(dataset)
     with progress_bar("compiling") if compiled is not None else nullcontext() as advance:

@@ -22,14 +22,14 @@ RINGS: Final = (6.0, 12.0, 20.0, 30.0, 42.0, 56.0, 72.0, 92.0, 116.0)
 """Distances from the point at which a place is tried, in points."""
 DIRECTIONS: Final = 24
 
+FONT_POINTS = 6.5
+
 
 def place_labels(
     ax: Axes,
     anchors: Sequence[tuple[float, float]],
     names: Sequence[str],
     obstacles: NDArray[np.float64],
-    *,
-    font_size: float = 6.5,
 ) -> int:
     """Write ``names`` beside ``anchors`` (data coordinates), the nearest free place first; how many found
     none.
@@ -51,11 +51,11 @@ def place_labels(
         extent = text.get_window_extent()
         taken.append((extent.x0, extent.y0, extent.x1, extent.y1))
     boxes = np.array(taken).reshape(-1, 4)
-    height = 1.25 * font_size * pixel
+    height = 1.25 * FONT_POINTS * pixel
     left_out = 0
     for (x, y), name in zip(anchors, names, strict=True):
         px, py = ax.transData.transform((x, y))
-        width = 0.63 * font_size * pixel * len(name)
+        width = 0.63 * FONT_POINTS * pixel * len(name)
         place = _free(px, py, width, height, boxes, (frame.x0, frame.y0, frame.x1, frame.y1), pixel)
         if place is None:
             left_out += 1
@@ -72,7 +72,7 @@ def place_labels(
             textcoords="offset points",
             ha="left" if left else "right",
             va="center",
-            fontsize=font_size,
+            fontsize=FONT_POINTS,
             color=INK,
             zorder=5,
             annotation_clip=False,

@@ -41,15 +41,15 @@ NAMES_IN_A_CROWD: Final = 15
 DOTTED: Final[Any] = (0, (1, 1.2))
 
 
-def draw_roofline(found: Sequence[Ceilings], path: Path) -> list[Path]:
-    """Draw all kernels of ``found`` (of one GPU) and write the picture and its data; the files written.
+def draw_roofline(ceilings: Sequence[Ceilings], path: Path) -> list[Path]:
+    """Draw all kernels of ``ceilings`` (of one GPU) and write the picture and its data; the files written.
 
     Kernels without floating-point operations go to a second panel, the instruction roofline (Ding and
     Williams 2022). `SmlabError` if no kernel has operations or instructions, since then there is nothing to
     be drawn.
     """
-    figure = roofline_figure(found)
-    rows = [row for c in found for row in kernel_rows(c)]
+    figure = roofline_figure(ceilings)
+    rows = [row for c in ceilings for row in kernel_rows(c)]
     nested = [k for k in rows[0] if isinstance(rows[0][k], dict)]
     plain = [k for k in rows[0] if k not in nested and k != "flags"]
     header = [*plain, *(f"{k}_{level}" for k in nested for level in LEVELS), "flags"]
@@ -64,10 +64,10 @@ def draw_roofline(found: Sequence[Ceilings], path: Path) -> list[Path]:
 
 
 @styled
-def roofline_figure(found: Sequence[Ceilings], *, width_in: float | None = None) -> Figure:
+def roofline_figure(ceilings: Sequence[Ceilings], *, width_in: float | None = None) -> Figure:
     """The picture; see `draw_roofline`. By default it is wider where many kernels are named."""
-    top = found[0].maxima
-    panels = [p for p in (points_of(found, False), points_of(found, True)) if p is not None]
+    top = ceilings[0].maxima
+    panels = [p for p in (points_of(ceilings, False), points_of(ceilings, True)) if p is not None]
     if not panels:
         raise SmlabError(
             "--plot: no kernel has floating-point operations or instructions (expected their counters; "

@@ -36,20 +36,20 @@ class PanelPoints:
         return np.asarray(np.isfinite(self.intensity) & (self.intensity > 0))
 
 
-def points_of(found: Sequence[Ceilings], instructions: bool) -> PanelPoints | None:
+def points_of(ceilings: Sequence[Ceilings], instructions: bool) -> PanelPoints | None:
     """The kernels with floating-point operations, or those with instructions only; None if there are none."""
     masks = []
-    for c in found:
+    for c in ceilings:
         with_flops = np.nan_to_num(c.flops) > 0
         masks.append(~with_flops & (np.nan_to_num(c.work.instructions) > 0) if instructions else with_flops)
-    parts = [(c, np.flatnonzero(m)) for c, m in zip(found, masks, strict=True) if m.any()]
+    parts = [(c, np.flatnonzero(m)) for c, m in zip(ceilings, masks, strict=True) if m.any()]
     if not parts:
         return None
 
     def joined(column: str) -> Floats:
         return np.concatenate([getattr(c, column)[i] for c, i in parts])
 
-    top = found[0].maxima
+    top = ceilings[0].maxima
     seconds = np.concatenate([c.work.seconds[i] for c, i in parts])
     order = np.argsort(-seconds, kind="stable")
     names = [readable_name(str(k), 30) for c, i in parts for k in c.work.kernel[i]]

@@ -19,7 +19,7 @@ from smlab.sim.workloads.workload import blocks_per_sm
 
 
 def run_document(
-    done: TimedRun, told: RealTime, wall: float, checks: Sequence[Mapping[str, object]] = ()
+    done: TimedRun, real_time: RealTime, wall: float, checks: Sequence[Mapping[str, object]] = ()
 ) -> dict[str, Any]:
     """The run as one JSON document."""
     return {
@@ -27,18 +27,18 @@ def run_document(
         "gpu": done.result.gpu,
         "engine": done.result.engine,
         "cycles": done.cycles,
-        "seconds": told.seconds,
-        "profiled_seconds": told.profiled,
-        "seconds_low": told.low,
-        "seconds_high": told.high,
+        "seconds": real_time.seconds,
+        "profiled_seconds": real_time.profiled,
+        "seconds_low": real_time.low,
+        "seconds_high": real_time.high,
         "clock_hz": done.lowered.machine.sm_hz,
-        "alternative": told.alternative,
-        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.alternatives],
-        "anchor_factor": told.anchor_factor,
+        "alternative": real_time.alternative,
+        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in real_time.alternatives],
+        "anchor_factor": real_time.anchor_factor,
         **_resources(done),
         "cycles_low": done.cycles_low,
         "cycles_high": done.cycles_high,
-        "rates": rates(done, told.seconds),
+        "rates": rates(done, real_time.seconds),
         "warp_instructions": done.result.warp_instructions,
         "wall_s": wall,
         "sms": done.sms,

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from smlab.cli.options import tolerance_of
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.arguments import macros_of
 from smlab.commands.compare.comparison import RunComparison
 from smlab.commands.compare.kept_run import kept_run, read_kept_run
 from smlab.commands.compare.output import print_comparison, write_outputs
 from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_alternatives, chosen_gpu
 from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.api import run
+from smlab.commands.run.command import RunOptions
 from smlab.commands.run.document import results_document, run_document
 from smlab.commands.run.grid_counters import grid_counters, tensor_lines
 from smlab.commands.run.program import ProgramCall, run_program
@@ -27,6 +30,7 @@ from smlab.commands.run.steady import SteadyRun
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.arrays import write_arrays
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
 from smlab.hw_bench.sass.image import KernelImage
@@ -48,40 +52,10 @@ FEW, MANY = 5, 20
 """Instructions that are listed."""
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What ``smlab run`` was asked for."""
-
-    kernel: str
-    launch: Path | None
-    gpu: GpuChoice
-    anchor_s: float | None
-    name: str | None
-    defines: tuple[str, ...]
-    folders: tuple[Path, ...]
-    engine: str
-    sms: str
-    check: Path | None
-    counters: Path | None
-    samples: Path | None
-    trace: Path | None
-    result: Path | None
-    accel_sim: Path | None
-    max_cycles: int | None
-    threads: int | None
-    example: bool
-    as_json: bool
-    details: bool = False
-    html: Path | None = None
-    baseline: Path | None = None
-    tolerance: float = 0.02
-    junit: Path | None = None
-    markdown: Path | None = None
-
-    @property
-    def keep(self) -> Record:
-        """How much the simulation must record for what is to be written."""
-        return Record.ALL if self.trace or self.samples or self.html else Record.TOTALS
+def _alternatives(options: RunOptions) -> Sequence[tuple[Alternative, Gpu]]:
+    """The GPU that the options choose, under the alternative that they name, or under all."""
+    chosen = GpuChoice(options.gpu, options.clock, tuple(options.settings or ()), options.alternative)
+    return chosen_alternatives(chosen_gpu(chosen), options.alternative)
 
 
 def run_file(kernel: str | KernelImage, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRun:
@@ -107,19 +81,19 @@ def run_file(kernel: str | KernelImage, launch: LaunchFile, gpu: Gpu, **how: Any
 
 def run_run(options: RunOptions) -> int:
     """``smlab run KERNEL --launch FILE``; 1 where a check of the results fell short."""
-    if not options.example and is_trace(Path(options.kernel)):
+    if not options.example and is_trace(Path(options.kernel or "")):
         return _run_trace(options)
-    kernel = str(KERNEL) if options.example else options.kernel
+    kernel = str(KERNEL) if options.example else options.kernel or ""
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
-    defines = macros_of(options.defines)
+    defines = macros_of(options.defines or ())
     program = read_program(path, defines)
     if program is not None:
         return _run_program(program, options, defines)
     if not kernel:
         raise SmlabError.at("KERNEL", "is missing", None, "a file: the launch has no [[step]] that names one")
-    launch, gpu = read_launch(path, defines), chosen_gpu(options.gpu)
-    (alternative, gpu), *others = chosen_alternatives(gpu, options.gpu.alternative)
+    launch = read_launch(path, defines)
+    (alternative, gpu), *others = _alternatives(options)
     expected = None if options.check is None else expected_arrays(options.check, launch.names)
     begun = time.perf_counter()
     recording = _recording(options)
@@ -129,10 +103,10 @@ def run_run(options: RunOptions) -> int:
         gpu,
         name=options.name,
         defines=defines,
-        folders=options.folders,
+        folders=tuple(options.include or ()),
         sms=sms_of(options.sms),
         engine=options.engine,
-        keep=options.keep,
+        keep=Record.ALL if options.trace or options.samples or options.html else Record.TOTALS,
         max_cycles=options.max_cycles,
         threads=options.threads,
         recording=recording,
@@ -150,7 +124,7 @@ def run_run(options: RunOptions) -> int:
                 other,
                 name=options.name,
                 defines=defines,
-                folders=options.folders,
+                folders=tuple(options.include or ()),
                 sms=used,
                 engine=options.engine,
                 keep=Record.TOTALS,
@@ -160,7 +134,7 @@ def run_run(options: RunOptions) -> int:
         )
         for alternative, other in others
     ]
-    told = RealTime.of([(alternative, done), *alike], gpu, options.anchor_s)
+    told = RealTime.of([(alternative, done), *alike], gpu, options.anchor)
     _write(done, options)
     if recording is not None and options.accel_sim is not None:
         write_traces(options.accel_sim, done.launch, recording.executions())
@@ -186,7 +160,7 @@ def run_run(options: RunOptions) -> int:
         document |= results_document(done, kernel, returned)
     if options.baseline is not None:
         after = kept_run(document, "this run", "this run", returned)
-        compared = RunComparison(read_kept_run(options.baseline), after, options.tolerance)
+        compared = RunComparison(read_kept_run(options.baseline), after, tolerance_of(options.tolerance))
         write_outputs(compared, checks, options.junit, options.markdown)
     if options.as_json:
         print_json(document if compared is None else {**document, "baseline": compared.to_dict()})
@@ -219,18 +193,18 @@ def _write(done: TimedRun, options: RunOptions) -> None:
 
 def _run_program(program: ProgramFile, options: RunOptions, defines: dict[str, str]) -> int:
     """``smlab run --launch PROGRAM``: several kernels."""
-    given: dict[str, object] = {"--name": options.name, "--anchor": options.anchor_s}
+    given: dict[str, object] = {"--name": options.name, "--anchor": options.anchor}
     given |= {"--counters": options.counters, "--samples": options.samples, "--trace": options.trace}
     given |= {"--html": options.html, "--baseline": options.baseline, "--accel-sim": options.accel_sim}
     for option, value in given.items():
         if value is not None:
             what = "is of one kernel, and the launch has [[step]]"
             raise SmlabError.at(option, what, str(value), "a launch without steps")
-    (alternative, gpu), *others = chosen_alternatives(chosen_gpu(options.gpu), options.gpu.alternative)
+    (alternative, gpu), *others = _alternatives(options)
     if others:
         what = "a program runs under one alternative"
         raise SmlabError.at("--alternative", what, ALL, "one of their names")
-    common: dict[str, Any] = {"defines": defines, "folders": options.folders}
+    common: dict[str, Any] = {"defines": defines, "folders": tuple(options.include or ())}
     timing: dict[str, Any] = {"sms": sms_of(options.sms), "engine": options.engine}
     timing |= {"max_cycles": options.max_cycles, "threads": options.threads}
     call = ProgramCall(options.kernel or None, gpu, alternative, common, timing)
@@ -239,11 +213,11 @@ def _run_program(program: ProgramFile, options: RunOptions, defines: dict[str, s
 
 def _run_trace(options: RunOptions) -> int:
     """``smlab run kernel-1.traceg``: time what was recorded."""
-    (alternative, gpu), *others = chosen_alternatives(chosen_gpu(options.gpu), options.gpu.alternative)
+    (alternative, gpu), *others = _alternatives(options)
     if others:
         raise SmlabError.at("--alternative", "a trace runs under one alternative", ALL, "one of their names")
     begun = time.perf_counter()
-    recorded = read_trace(find_trace(Path(options.kernel), options.name))
+    recorded = read_trace(find_trace(Path(options.kernel or ""), options.name))
     version = recorded.header.binary_version
     if f"sm_{version}" != gpu.sm_architecture:
         err.print(f"the trace is of sm_{version}, {gpu.name} is {gpu.sm_architecture}", markup=False)
@@ -258,24 +232,13 @@ def _run_trace(options: RunOptions) -> int:
             threads=options.threads,
         )
     wall = time.perf_counter() - begun
-    told = RealTime.of([(alternative, done)], gpu, options.anchor_s)
+    told = RealTime.of([(alternative, done)], gpu, options.anchor)
     _write(done, options)
     if options.as_json:
         print_json(run_document(done, told, wall))
     else:
         _print(done, told, wall, [], options.details)
     return 0
-
-
-def macros_of(given: tuple[str, ...], option: str = "-D", expected: str = "NAME=VALUE") -> dict[str, str]:
-    """``NAME=VALUE`` as macros of CUDA C."""
-    pairs = {}
-    for text in given:
-        key, _, value = text.partition("=")
-        if not key.isidentifier():
-            raise SmlabError.at(option, "not a macro", text, expected)
-        pairs[key] = value or "1"
-    return pairs
 
 
 def sms_of(text: str) -> int | str:

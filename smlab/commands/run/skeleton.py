@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smlab.commands.run.run import macros_of
+from smlab.commands.arguments import macros_of
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.linking import demangled

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
-from smlab.cli.options import AlternativeOption, ClockOption, DetailsOption, GpuOption, JsonOption, SetOption
+from smlab.cli.options import (
+    AlternativeOption,
+    ChromeTraceOption,
+    ClockOption,
+    DetailsOption,
+    EngineOption,
+    GpuOption,
+    JsonOption,
+    MaxCyclesOption,
+    SeedOption,
+    SetOption,
+)
 from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
@@ -25,9 +36,7 @@ class SimulateArguments:
         str, typer.Argument(help="A built-in workload (atomics, histogram) or a workload file (TOML).")
     ]
     gpu: GpuOption = "v100"
-    engine: Annotated[
-        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
-    ] = "compiled"
+    engine: EngineOption = "compiled"
     policy: Annotated[
         str | None,
         typer.Option(help="Warp scheduler policy: glr, gto, gty, lrr or oldest (default: the GPU's)."),
@@ -35,14 +44,12 @@ class SimulateArguments:
     settings: SetOption = None
     clock_mhz: ClockOption = None
     alternative: AlternativeOption = None
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
-    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None
+    seed: SeedOption = 0
+    trace: ChromeTraceOption = None
     counters: Annotated[
         Path | None, typer.Option(help="Write the counter table (CSV), as a profiler has it.")
     ] = None
-    max_cycles: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop with an error if the kernel takes longer.")
-    ] = None
+    max_cycles: MaxCyclesOption = None
     details: DetailsOption = False
     as_json: JsonOption = False
 

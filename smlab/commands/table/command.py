@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus, check_inputs, check_outputs
-from smlab.cli.options import AlternativeOption, GpuOption, JsonOption
+from smlab.cli.options import AlternativeOption, EngineOption, GpuOption, JsonOption
 from smlab.cli.registering import call, registers
 
 
@@ -24,9 +24,7 @@ class TableOptions:
         "batch"
     )
     source: Annotated[str, typer.Option(help="sim, or the file of a table to check and convert.")] = "sim"
-    engine: Annotated[
-        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
-    ] = "compiled"
+    engine: EngineOption = "compiled"
     max_n: Annotated[
         int | None,
         typer.Option(

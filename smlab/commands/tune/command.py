@@ -17,6 +17,8 @@ from smlab.cli.options import (
     GpuSetOption,
     JobsOption,
     JsonOption,
+    NameOption,
+    SeedOption,
 )
 from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
@@ -40,7 +42,7 @@ class TuneSpaceOptions:
     launch: Annotated[
         Path | None, typer.Option(help="The launch (TOML), if the space has none; may name parameters.")
     ] = None
-    name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None
+    name: NameOption = None
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many of the best configurations to put in order.")
     ] = 10
@@ -52,7 +54,7 @@ class TuneSpaceOptions:
         int | None,
         typer.Option("--draw", metavar="N", min=1, help="Simulate only N configurations, drawn by --seed."),
     ] = None
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
+    seed: SeedOption = 0
     truth: Annotated[
         Path | None,
         typer.Option("--truth", help="Measured results on this GPU: says how well the order fits."),
@@ -82,7 +84,8 @@ def tune(asked: TuneSpaceOptions) -> None:
             "KTT, file.py:kernel, or --example)"
         )
     if asked.jobs is not None and asked.dask is not None:
-        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+        expected = "no --jobs: the cluster says how many"
+        raise SmlabError.at("--jobs", "has no meaning with --dask", asked.jobs, expected)
     if asked.space is not None:
         head, colon, _ = asked.space.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else asked.space))

@@ -36,7 +36,7 @@ class GainAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class KernelAnswers:
     """By kernel: the set of ``counters`` used, and whether the kernel is ``unlike`` all that a richer set's
     map has seen. Then come utilization over the active cycles with its interval, and the ``word`` of the
     verdict (None: no map tells it, the thresholds do)."""
@@ -76,14 +76,14 @@ def counters_beside(
     return Counters(q.peak_warps, block, found.passes, requests, states, at_atomic, at_result, spacing)
 
 
-def tell(
+def answer_kernels(
     parts: Sequence[AlternativeEstimates],
     counters: Counters,
     trust: TrustMap,
     maps: CounterMaps,
     estimator: str,
     level: float,
-) -> Told:
+) -> KernelAnswers:
     """What is told of each kernel under the mixture of ``parts``."""
     interval = mixed_interval(parts, trust, level, estimator)
     guess = mean_over(parts, [p.estimates.utilization[estimator] for p in parts])
@@ -92,7 +92,7 @@ def tell(
     used = np.full(len(guess), ATOMIC, dtype=object)
     gains: list[tuple[GainAnswer, ...]] = [()] * len(guess)
     if estimator != CLOSED:
-        return Told(used, used != used, guess, low, high, words, tuple(gains))
+        return KernelAnswers(used, used != used, guess, low, high, words, tuple(gains))
     known = ~np.array([bool(names) for names in interval.outside], dtype=bool)
     sets = counters.sets()
     for which in dict.fromkeys(sets[known].tolist()):
@@ -106,7 +106,7 @@ def tell(
                 for change, key in GAIN_KEYS.items()
                 for g in (found.gain[change],)
             )
-    return Told(used, known & (used != sets), guess, low, high, words, tuple(gains))
+    return KernelAnswers(used, known & (used != sets), guess, low, high, words, tuple(gains))
 
 
 def opposed(words: Sequence[object]) -> bool:

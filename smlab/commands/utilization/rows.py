@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.utilization.answers import GainAnswer, counters_beside, opposed, tell
+from smlab.commands.utilization.answers import GainAnswer, answer_kernels, counters_beside, opposed
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import AtomicQuantities
 from smlab.hw_bench.profiles.atomics.atomic_samples import AtomicSamples
@@ -157,19 +157,14 @@ class KernelRow:
 
 def estimate_rows(
     quantities: AtomicQuantities,
-    tables: TablePair | Sequence[AlternativeTables],
+    by_alternative: Sequence[AlternativeTables],
     gpu: Gpu,
-    trust: TrustMap | None = None,
     path: PathCounters | None = None,
     samples: Sequence[AtomicSamples] = (),
 ) -> list[KernelRow]:
     """The estimates of all launches (and SMs) at once, under each alternative that has tables. They use all
     that the profile counts beside the atomics (``path``), and ``samples`` of its kernels."""
-    if isinstance(tables, TablePair):
-        tables = (AlternativeTables("as described", 1.0, tables),)
-    given_tables, tables = tables, tables[0].tables
-    trust = trust or shipped_map()
-    q = quantities
+    tables, trust, q = by_alternative[0].tables, shipped_map(), quantities
     busy = q.jobs > 0
     if not busy.any():
         return []
@@ -182,10 +177,10 @@ def estimate_rows(
     e_used, warps_used = np.clip(e, 1, table.e_max), np.minimum(q.mean_active_warps, table.n_max)
     peak = np.minimum(np.fmax(q.peak_warps, warps_used), table.n_max)
     given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share, peak])[:, busy]
-    parts = [AlternativeEstimates(a.name, a.weight, _estimates(a.tables, given)) for a in given_tables]
+    parts = [AlternativeEstimates(a.name, a.weight, _estimates(a.tables, given)) for a in by_alternative]
     found = parts[0].estimates
     counters = counters_beside(q, passes, path, samples).take(busy)
-    told = tell(parts, counters, trust, shipped_maps(), tables.estimator, LEVEL)
+    told = answer_kernels(parts, counters, trust, shipped_maps(), tables.estimator, LEVEL)
     interval = mixed_interval(parts, trust, LEVEL, tables.estimator)
     interval = replace(interval, low=told.low, high=told.high)
     merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
@@ -283,7 +278,7 @@ def _by_alternative(
     """For each kernel what each alternative says, ``active`` being the active share of its elapsed cycles."""
     columns = []
     for p in parts:
-        told = tell([p], counters, trust, shipped_maps(), estimator, LEVEL)
+        told = answer_kernels([p], counters, trust, shipped_maps(), estimator, LEVEL)
         interval = replace(trust.interval(p.estimates, LEVEL, estimator), low=told.low, high=told.high)
         said = verdicts(
             p.estimates, interval, merges_increments=merges, active=active, words=told.words.tolist()
@@ -335,30 +330,13 @@ def _beyond(saturation: float, floor: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class LaunchRow:
-    """A launch as a whole, for print and for comparing. Means are over ``sms`` SMs (0: the profile counts the
-    whole GPU only). The verdict on the launch, with its reason, is that of ``agreeing`` of the SMs. ``gain``
-    and ``alternatives`` are those of the busiest of these."""
+class LaunchRow(KernelRow):
+    """A launch as a whole, for print and for comparing. `MEANS` are over ``sms`` SMs (0: the profile counts
+    the whole GPU only). The verdict on the launch, with its reason, is that of ``agreeing`` of the SMs. All
+    else is of the busiest of these."""
 
-    kernel: str
-    launch: int
     sms: int
-    occupied: float
-    saturation: float
-    utilization: float
-    low: float
-    high: float
-    elapsed_cycles: float
-    warps: float
-    e: float
-    service_cycles: float
-    utilization_occupancy: float
-    verdict: str
     agreeing: int
-    counters: str
-    gain: tuple[GainAnswer, ...]
-    alternatives: tuple[AlternativeAnswer, ...]
-    why: Verdict = field(compare=False, repr=False)
 
     def __repr__(self) -> str:
         return _told(self, f", {self.sms} SMs" if self.sms else "")
@@ -369,13 +347,16 @@ class LaunchRow:
         return {name: getattr(self, name) for name in ("kernel", "launch", *busy, "verdict")}
 
 
-def _told(row: KernelRow | LaunchRow, where: str) -> str:
+def _told(row: KernelRow, where: str) -> str:
     busy = percent_range(row.low, row.high)
     return f"<{readable_name(row.kernel)}, launch {row.launch}{where}: {row.verdict}, busy {busy} %>"
 
 
-MEANS: Final = ("occupied", "saturation", "utilization", "low", "high", "warps", "e", "service_cycles")
-"""What of a launch is the mean of its SMs, beside the estimate as published."""
+MEANS: Final = (
+    *("occupied", "saturation", "utilization", "low", "high", "warps", "e", "service_cycles"),
+    "utilization_occupancy",
+)
+"""What of a launch is the mean of its SMs."""
 
 
 def launches(rows: Iterable[KernelRow]) -> list[LaunchRow]:
@@ -398,21 +379,10 @@ def _launch_of(members: list[KernelRow]) -> LaunchRow:
         known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else math.nan
 
-    first = members[0]
-    return LaunchRow(
-        kernel=first.kernel,
-        launch=first.launch,
-        sms=0 if first.sm is None else len(members),
-        elapsed_cycles=max(row.elapsed_cycles for row in members),
-        utilization_occupancy=mean("utilization_occupancy"),
-        verdict=verdict,
-        agreeing=len(agreeing),
-        counters=busiest.counters,
-        gain=busiest.gain,
-        alternatives=busiest.alternatives,
-        why=busiest.why,
-        **{name: mean(name) for name in MEANS},
-    )
+    told = {**vars(busiest), **{name: mean(name) for name in MEANS}, "verdict": verdict}
+    told["elapsed_cycles"] = max(row.elapsed_cycles for row in members)
+    sms = 0 if busiest.sm is None else len(members)
+    return LaunchRow(**told, sms=sms, agreeing=len(agreeing))
 
 
 def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus
-from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.options import GpuOption, JsonOption, SeedOption
 from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
@@ -24,7 +24,7 @@ class ValidateOptions:
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the results in the folder and compute the others.")
     ] = False
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
+    seed: SeedOption = 0
     jobs: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes to use (default: all cores).")
     ] = None

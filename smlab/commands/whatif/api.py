@@ -83,7 +83,8 @@ def whatif(
         SmlabError: an unusable study, folder or cluster, in one line.
     """
     if jobs is not None and dask is not None:
-        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+        expected = "no --jobs: the cluster says how many"
+        raise SmlabError.at("--jobs", "has no meaning with --dask", jobs, expected)
     if jobs is not None:
         a_whole("jobs", jobs, 1)
     asked = study if isinstance(study, Study) else read_study(a_path("study", study))

@@ -6,7 +6,6 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from rich.progress import (
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.whatif.command import WhatifOptions
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.simulate import looks_cold, warm
 
@@ -49,40 +49,23 @@ def write_example(path: Path | None) -> None:
         with path.open("x", encoding="utf-8") as f:
             f.write(EXAMPLE)
     except FileExistsError:
-        raise SmlabError(f"{path}: is there already, and is left as it is") from None
+        expected = "a name that is free"
+        raise SmlabError.at(str(path), "is there already, and is left as it is", expected=expected) from None
     except OSError as error:
         raise SmlabError(f"{path}: cannot be written: {error.strerror}") from error
     err.print(f"wrote {path}; run it with: smlab whatif {shlex.quote(str(path))}", soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class WhatifOptions:
-    """What ``smlab whatif`` was asked for; ``out`` None is ``results/whatif/STUDY``."""
-
-    study: Path
-    out: Path | None
-    jobs: int | None
-    dask: str | None
-    resume: bool
-    as_json: bool
-    clock_mhz: float | None = None
-    settings: tuple[str, ...] = ()
-
-    def changes(self) -> list[str]:
-        """``--clock`` and ``--set`` as they were given."""
-        clock = [] if self.clock_mhz is None else ["--clock", f"{self.clock_mhz:g}"]
-        return [*clock, *(word for text in self.settings for word in ("--set", text))]
-
-
-def run_whatif(options: WhatifOptions) -> bool:
-    """``smlab whatif STUDY``; whether every point has its responses."""
+def run_whatif(path: Path, options: WhatifOptions) -> bool:
+    """``smlab whatif STUDY``, the study of ``path``; whether every point has its responses."""
     from smlab.commands.gpu_choice import constants_of
     from smlab.commands.whatif.api import RESULTS, whatif
     from smlab.validation.experiments.design.study import read_study
     from smlab.validation.experiments.run.outcome import Interrupted
 
-    settings = constants_of(options.settings, options.clock_mhz)
-    study = read_study(options.study, settings)
+    given = options.settings or []
+    settings = constants_of(given, options.clock)
+    study = read_study(path, settings)
     if options.dask is None and looks_cold():
         warm()
     folder = RESULTS / study.name if options.out is None else options.out
@@ -93,8 +76,9 @@ def run_whatif(options: WhatifOptions) -> bool:
             )
     except KeyboardInterrupt as stopped:
         kept = f"{stopped.done:,} of {stopped.points:,}" if isinstance(stopped, Interrupted) else "all"
-        words = ["smlab", "whatif", str(options.study), "--out", str(folder), *options.changes(), "--resume"]
-        again = shlex.join(words)
+        changes = [] if options.clock is None else ["--clock", f"{options.clock:g}"]
+        changes += [word for text in given for word in ("--set", text)]
+        again = shlex.join(["smlab", "whatif", str(path), "--out", str(folder), *changes, "--resume"])
         err.print(f"kept {kept} points; to go on: {again}", markup=False, soft_wrap=True)
         raise
     outcome = found.outcome

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from profiler_formats import write_ncu_long
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles import AtomicQuantities, atomic_quantities, how, read_profile, write_ncu_long
+from smlab.hw_bench.profiles import AtomicQuantities, atomic_quantities, how, read_profile
 from smlab.hw_bench.profiles.atomics import required_counters
 from smlab.hw_bench.profiles.atomics.required_counters import how_for
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from profiler_formats import write_ncu_long, write_nvprof
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import (
     atomic_quantities,
     read_profile,
-    write_ncu_long,
     write_ncu_wide,
-    write_nvprof,
 )
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 
@@ -72,11 +71,8 @@ def test_counters_of_each_sm_fit_nvprof_only(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     write_nvprof(table, path)
     assert list(read_profile(path).table.rows()) == rows
-    for write in (write_ncu_long, write_ncu_wide):
-        with pytest.raises(
-            SmlabError, match=r"has no rows of one SM .*shared_atom, SM 0.*write_nvprof holds both"
-        ):
-            write(table, path)
+    with pytest.raises(SmlabError, match=r"has no rows of one SM .*shared_atom, SM 0.*rows of the whole GPU"):
+        write_ncu_wide(table, path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -95,30 +91,20 @@ ROW = CounterRow("k", 0, WHOLE_GPU, "sm__cycles_elapsed.max", 1.0, "cycle")
 
 
 @pytest.mark.parametrize(
-    ("write", "rows", "message"),
+    ("rows", "message"),
     [
-        (write_ncu_long, [], "cannot hold a table with no rows"),
-        (
-            write_ncu_long,
-            [CounterRow("k", 0, -1, "a__b.sum", 1.0, "Kbyte")],
-            "would give 'a__b.sum' back in 'byte'",
-        ),
-        (
-            write_nvprof,
-            [CounterRow("k", 0, -1, "shared_atom", 1.0, "cycle")],
-            "would give 'shared_atom' back in 'inst'",
-        ),
-        (write_ncu_long, [ROW, ROW], "is there twice"),
-        (write_ncu_wide, [ROW, CounterRow("j", 0, -1, "a__b.sum", 1.0, "")], "launch 0 has several"),
-        (write_ncu_wide, [ROW, CounterRow("k", 1, -1, ROW.counter, 1.0, "")], "is in several units"),
-        (write_ncu_wide, [CounterRow("k", 0, -1, "a__b.sum", float("nan"), "")], "cannot hold the value"),
-        (write_nvprof, [CounterRow("k", 3, -1, "shared_atom", 1.0, "inst")], "does not number the launches"),
-        (write_ncu_long, [CounterRow("", 0, -1, "a__b.sum", 1.0, "")], "cannot hold this name"),
-        (write_ncu_long, [CounterRow("k", -2, -1, "a__b.sum", 1.0, "")], "numbers launches and SMs from 0"),
+        ([], "cannot hold a table with no rows"),
+        ([CounterRow("k", 0, -1, "a__b.sum", 1.0, "Kbyte")], "would give 'a__b.sum' back in 'byte'"),
+        ([ROW, ROW], "is there twice"),
+        ([ROW, CounterRow("j", 0, -1, "a__b.sum", 1.0, "")], "launch 0 has several"),
+        ([ROW, CounterRow("k", 1, -1, ROW.counter, 1.0, "")], "is in several units"),
+        ([CounterRow("k", 0, -1, "a__b.sum", float("nan"), "")], "cannot hold the value"),
+        ([CounterRow("", 0, -1, "a__b.sum", 1.0, "")], "cannot hold this name"),
+        ([CounterRow("k", -2, -1, "a__b.sum", 1.0, "")], "numbers launches from 0"),
     ],
 )
-def test_what_does_not_fit_is_refused(write, rows, message: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(rows, message: str, tmp_path: Path) -> None:
     with pytest.raises(SmlabError, match=message) as caught:
-        write(CounterTable.from_rows(rows), tmp_path / "x.csv")
+        write_ncu_wide(CounterTable.from_rows(rows), tmp_path / "x.csv")
     assert str(caught.value).startswith(str(tmp_path / "x.csv"))
     assert not (tmp_path / "x.csv").exists()

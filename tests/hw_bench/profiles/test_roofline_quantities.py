@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from profiler_formats import write_ncu_long
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles import Profile, read_profile, write_ncu_long, write_ncu_wide
+from smlab.hw_bench.profiles import Profile, read_profile, write_ncu_wide
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.hw_bench.profiles.work.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities

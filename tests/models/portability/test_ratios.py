@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.portability.ratios import MIN_CONFIGURATIONS, ratios
+from smlab.models.portability.ratios import MIN_CONFIGURATIONS, ratios, verdicts_of
 
 RNG_SEED = 7
 
@@ -46,7 +46,7 @@ def test_steps_to_come_are_in_the_interval_and_a_naive_one_misses_them() -> None
     later = b[:, 16:].mean(axis=1) / a[:, 16:].mean(axis=1)
     steady = ~found.drifting
     held = (found.low <= later) & (later <= found.high)
-    assert found.campaign_known
+    assert found.change is not None
     assert 0.93 <= held[steady].mean() <= 0.99
     naive = 1.96 * np.hypot(found.source.error, found.target.error)
     assert np.mean(np.abs(np.log(later / found.ratio)) <= naive)[()] < 0.85
@@ -54,9 +54,9 @@ def test_steps_to_come_are_in_the_interval_and_a_naive_one_misses_them() -> None
 
 def test_a_small_campaign_says_that_it_does_not_know() -> None:
     few = campaign(MIN_CONFIGURATIONS - 1, 16, noise=0.01)
-    assert not ratios(few, few).campaign_known
+    assert ratios(few, few).change is None
     short = campaign(500, 8, noise=0.01)
-    assert not ratios(short, short).campaign_known
+    assert ratios(short, short).change is None
 
 
 def test_verdicts() -> None:
@@ -64,8 +64,12 @@ def test_verdicts() -> None:
     target = source * np.array([0.5, 2.0, 1.0, 1.0])[:, None]
     target[3] *= np.exp(0.2 * np.random.default_rng(0).standard_normal(16))
     found = ratios(source, target)
-    assert found.verdicts(1.0, 0.02) == ["faster", "slower", "as expected", "cannot tell"]
-    assert found.verdicts([0.5, 2.0, 2.0, 1.0], 0.02)[:3] == ["as expected", "as expected", "faster"]
+    assert verdicts_of(found.low, found.high, 1.0, 0.02) == ["faster", "slower", "as expected", "cannot tell"]
+    assert verdicts_of(found.low, found.high, [0.5, 2.0, 2.0, 1.0], 0.02)[:3] == [
+        "as expected",
+        "as expected",
+        "faster",
+    ]
 
 
 def test_a_drifting_configuration_spans_the_levels_that_were_seen() -> None:
@@ -75,11 +79,11 @@ def test_a_drifting_configuration_spans_the_levels_that_were_seen() -> None:
     assert found.drifting[0]
     assert found.low[0] <= 1.0
     assert found.high[0] >= 1.2
-    assert found.verdicts(1.0, 0.02) == ["cannot tell"]
+    assert verdicts_of(found.low, found.high, 1.0, 0.02) == ["cannot tell"]
 
 
 def test_unequal_sets_are_refused() -> None:
     with pytest.raises(SmlabError, match="unequal numbers of configurations"):
         ratios(np.ones((2, 8)), np.ones((3, 8)))
     with pytest.raises(SmlabError, match="not a ratio"):
-        ratios(np.ones((1, 8)), np.ones((1, 8))).verdicts(0.0)
+        verdicts_of(np.ones(1), np.ones(1), 0.0, 0.0)

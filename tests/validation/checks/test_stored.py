@@ -15,9 +15,9 @@ from smlab.validation.checks.stored import STORED, StoredCheck
 from smlab.validation.method.baseline import Baseline, compare_with_baseline
 from smlab.validation.report import Cell, Column, Report
 from smlab.validation.report.content import Finding
-from smlab.validation.report.stored import Made, add_stored, read_made, write_stored
+from smlab.validation.report.stored import StoredProvenance, add_stored, read_provenance, write_stored
 
-MADE = Made("make it", "2026-11-23", "abc", "v100", 0)
+MADE = StoredProvenance("make it", "2026-11-23", "abc", "v100", 0)
 PLAN = Plan(load_gpu("v100"), quick=False, seed=0, processes=1)
 
 
@@ -61,7 +61,7 @@ def test_writing_again_leaves_nothing_of_before(said: Report, tmp_path: Path) ->
     write_stored(said, MADE, tmp_path)
     write_stored(Report("t"), replace(MADE, seed=1), tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["section.json"]
-    assert read_made(tmp_path).seed == 1
+    assert read_provenance(tmp_path).seed == 1
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"made": {}, "headlines": [{}]}'])
@@ -78,7 +78,7 @@ def test_each_shipped_part_says_how_it_was_made_and_for_which_gpu(check: StoredC
     page, other = Report("t"), Report("t")
     check.report(page, PLAN, {})
     check.report(other, replace(PLAN, gpu=load_gpu("a100-40")), {})
-    made = read_made(check.folder)
+    made = read_provenance(check.folder)
     assert (made.gpu, made.seed) == ("v100", 0)
     assert made.command.endswith(check.name)
     assert made.date in page.sections[0].intro

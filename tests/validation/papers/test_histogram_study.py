@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smlab.commands.utilization.rows import TablePair, estimate_rows
+from smlab.commands.utilization.rows import AlternativeTables, TablePair, estimate_rows
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles import atomic_quantities, read_profile
@@ -86,9 +86,8 @@ def test_a_point_tells_the_truth_and_estimates_as_the_utilization_command_does(
     assert point.lanes_mean == result.jobs.lanes.mean()
     counter_table(result).write_csv(tmp_path / "c.csv")
     quantities = atomic_quantities(read_profile(tmp_path / "c.csv", gpu=gpu), gpu)
-    rows = estimate_rows(
-        quantities, TablePair(fetch_add_tables(gpu).looped, fetch_add_tables(gpu).batch), gpu
-    )
+    pair = TablePair(fetch_add_tables(gpu).looped, fetch_add_tables(gpu).batch)
+    rows = estimate_rows(quantities, (AlternativeTables("as described", 1.0, pair),), gpu)
     time_of_all = 2 * result.cycles
     closed = sum(r.utilization * r.elapsed_cycles for r in rows) / time_of_all
     published = sum(r.utilization_occupancy * r.elapsed_cycles for r in rows) / time_of_all

@@ -8,7 +8,7 @@ import smlab
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.validation.tuning.simulated import Asked, Sample, simulate_all
+from smlab.validation.tuning.simulated import AskedConfiguration, Sample, simulate_all
 from smlab.validation.tuning.space_file import SpaceAsked, read_space
 from whole_files import TUNED_TRITON
 
@@ -100,7 +100,7 @@ def test_a_time_does_not_hang_on_what_ran_before(space: Path) -> None:
     """A worker's arrays are put back: a configuration's time is the same after others and alone."""
     asked = read_space(space)
     gpu, sample = load_gpu("v100"), Sample(1, 1)
-    rows = [Asked(asked.settings(n), asked.tables_of(n)) for n in range(len(asked))]
+    rows = [AskedConfiguration(asked.settings(n), asked.tables_of(n)) for n in range(len(asked))]
     in_one_call = simulate_all(asked.kernel, gpu, rows, sample, "in_one_call")
     alone = [simulate_all(asked.kernel, gpu, [row], sample, f"{n}")[0] for n, row in enumerate(rows)]
     assert [t.error for t in in_one_call] == [t.error for t in alone]

@@ -24,7 +24,7 @@ from smlab.validation.tuning.ranking import (
     ranked,
 )
 from smlab.validation.tuning.search import LADDER, LONGEST, SETTLED, SPENT, SearchOptions, search
-from smlab.validation.tuning.simulated import Asked, Sample, SimulatedTime
+from smlab.validation.tuning.simulated import AskedConfiguration, Sample, SimulatedTime
 from smlab.validation.tuning.space import TuningSpace
 from smlab.validation.tuning.space_file import read_space, read_times
 
@@ -59,7 +59,7 @@ class ScatteredTimes:
         return 1e-3 * math.exp(self.gap * ((37 * blocks) % 300))
 
     def __call__(
-        self, kernel: Any, gpu: Any, asked: Sequence[Asked], sample: Sample, identity: str
+        self, kernel: Any, gpu: Any, asked: Sequence[AskedConfiguration], sample: Sample, identity: str
     ) -> list[SimulatedTime]:
         return [self.one(int(one.settings["BLOCKS"]), sample) for one in asked]
 

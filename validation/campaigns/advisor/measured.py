@@ -94,14 +94,13 @@ def _net(row: dict[str, Any], how: str) -> PairTimes:
 
 @dataclass(frozen=True)
 class MeasuredVersion:
-    """A version of a kernel that `smlab advise` made by itself: its measured gain ``cold`` and ``warm``, and
-    the ``speedup`` that was told."""
+    """A version of a kernel that `smlab advise` made by itself: its gain with cold caches as measured,
+    and the ``speedup`` that was told."""
 
     round: str
     kernel: str
     kind: str
     cold_gain: float
-    warm_gain: float
     speedup: float
 
 
@@ -113,7 +112,6 @@ def measured_versions() -> tuple[MeasuredVersion, ...]:
             kernel=row["kernel"],
             kind=row["kind"],
             cold_gain=_net(row, "cold").gain,
-            warm_gain=_net(row, "warm").gain,
             speedup=row["speedup"],
         )
         for row in stored_card()["versions"]

@@ -36,7 +36,6 @@ class StallTruth:
     shared: Floats
     cycles: int
     unexplained: int
-    candidates_one: int
     stalls: int
 
 
@@ -70,7 +69,7 @@ class _Boards(NamedTuple):
 
 
 class _Owed(NamedTuple):
-    """What the replay adds to. ``told`` counts unexplained cycles and stretches with one candidate."""
+    """What the replay adds to. ``told`` (1,) counts unexplained cycles."""
 
     last: Floats
     shared: Floats
@@ -111,10 +110,10 @@ def stall_truth(result: SimResult, lowered: LoweredKernel) -> StallTruth:
     stretch_warp, begin, end = _merged(*span)
     stretches = _Stretches(stretch_warp, begin, end, np.searchsorted(key, stretch_warp * width + end))
     count = len(operations)
-    owed = _Owed(np.zeros((count, count)), np.zeros((count, count)), np.zeros(3, dtype=np.int64))
+    owed = _Owed(np.zeros((count, count)), np.zeros((count, count)), np.zeros(1, dtype=np.int64))
     _replay(stretches, _Issued(warp, slot, result_at, read_at), _Boards(waits, writes, reads), owed)
-    unexplained, one = int(owed.told[0]), int(owed.told[1])
-    return StallTruth(owed.last, owed.shared, int((end - begin).sum()), unexplained, one, len(begin))
+    unexplained = int(owed.told[0])
+    return StallTruth(owed.last, owed.shared, int((end - begin).sum()), unexplained, len(begin))
 
 
 def _barrier(barrier: int | None) -> int:
@@ -217,7 +216,6 @@ def _replay(stretches, issued, boards, owed) -> Any:  # type: ignore[no-untyped-
             told[0] += end[n] - (begin[n] if found == 0 else max(begin[n], until[best]))
             if found == 0:
                 continue
-        told[1] += found == 1
         last[slot[i], owner[best]] += end[n] - begin[n]
         at = begin[n]
         while at < end[n]:

@@ -71,9 +71,9 @@ def functions(
     yield from disassemble(cubin, tools[1])
 
 
-def refused(found: Iterable[Function]) -> Iterator[tuple[int, str | None]]:
+def refused(disassembled: Iterable[Function]) -> Iterator[tuple[int, str | None]]:
     """Of each form its number, and why it is refused, or None."""
-    for function in found:
+    for function in disassembled:
         reason = None
         try:
             decode(function, OperandRows(lambda bank, offset: 0))

@@ -23,7 +23,7 @@ from smlab.validation.campaigns.projection.measured import judge_measured
 from smlab.validation.campaigns.projection.records import RECORDS, write_records
 from smlab.validation.campaigns.projection.rows import write_rows
 from smlab.validation.campaigns.projection.tiles import write_tiles
-from smlab.validation.projection.held import HELD, write_coverage
+from smlab.validation.projection.coverage_records import HELD, write_coverage
 from smlab.validation.projection.tuning import TuningOptions, judge_tuning
 
 

@@ -1,4 +1,4 @@
-"""DrawnKernel kernels by regime: what each is meant to be limited by. What does limit it, the ceilings say.
+"""Kernels drawn by regime: what each is meant to be limited by. What does limit it, the ceilings say.
 
 The grid, the block and the program of a kernel are the same on both GPUs, as those of a compiled program
 are; blocks are drawn in waves of the smaller GPU. Each kernel has a stream of random numbers of its own.

@@ -71,7 +71,7 @@ def _second_run_s(gpu: Gpu, rounds: int) -> float:
 
 
 def projected_streams(
-    streams: RepeatedStreams, source: int, gpus: Sequence[Gpu], on: OperatorSwitches
+    streams: RepeatedStreams, source: int, gpus: Sequence[Gpu], switches: OperatorSwitches
 ) -> Floats:
     """Each stream's time on the other GPU than ``source``, (streams,)."""
     n = len(streams.touched_bytes)
@@ -84,11 +84,10 @@ def projected_streams(
         values=zero,
         row_bytes=zero,
         passes=np.full(n, 4.0),
-        stream_kind=none + 3,
         blocks=none,
         threads_per_block=none,
         shapes=Shapes(zero, zero, zero, zero),
         tile=np.full(n, "", dtype=object),
         launch_s=zero,
     )
-    return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], on).mid_s
+    return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], switches).mid_s

@@ -272,9 +272,8 @@ def _check_design(where: str, file: File, factors: tuple[Factor, ...]) -> int:
     if design.kind == "sobol":
         for factor in factors:
             if factor.distribution is None and len(factor.levels) < 2:
-                raise SmlabError.at(
-                    f"{where}: factors.{factor.name}", "has one value, so it explains no variance"
-                )
+                place, what = f"{where}: factors.{factor.name}", "has one value, so it explains no variance"
+                raise SmlabError.at(place, what, expected="two values or more")
     if stop is not None:
         if (stop.half_width is None) == (stop.relative_half_width is None):
             raise SmlabError.at(

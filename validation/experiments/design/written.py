@@ -93,10 +93,10 @@ def checked(model: type[File] | type[Written], raw: Any, where: str) -> Any:
         raise SmlabError.of_value(place, first) from None
 
 
-def factor_tables(where: str, given: Mapping[str, Any], prefix: str = "") -> dict[str, Written]:
+def factor_tables(where: str, tables: Mapping[str, Any], prefix: str = "") -> dict[str, Written]:
     """The factors by name. A table without a factor's words is a part of a dotted name."""
     found: dict[str, Written] = {}
-    for name, entry in given.items():
+    for name, entry in tables.items():
         full = f"{prefix}{name}"
         place = f"{where}: factors.{full}"
         if isinstance(entry, list):
@@ -118,10 +118,10 @@ def factor_tables(where: str, given: Mapping[str, Any], prefix: str = "") -> dic
     return found
 
 
-def flat(given: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Settings by dotted key."""
     found: dict[str, Any] = {}
-    for name, entry in given.items():
+    for name, entry in settings.items():
         found.update(
             flat(entry, f"{prefix}{name}.") if isinstance(entry, dict) else {f"{prefix}{name}": entry}
         )

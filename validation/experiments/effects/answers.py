@@ -89,9 +89,9 @@ def leading(effects: Effects) -> ResponseEffects:
     return next((r for r in effects.responses if r.response in RATIOS), effects.responses[0])
 
 
-def ranked(found: ResponseEffects) -> list[LevelEffect]:
+def ranked(effects: ResponseEffects) -> list[LevelEffect]:
     """The levels that are compared with a reference, the largest effect first."""
-    compared = [e for e in found.levels if e.against is not None]
+    compared = [e for e in effects.levels if e.against is not None]
     as_ratio = all(e.against is not None and e.against.ratio is not None for e in compared)
 
     def size(effect: LevelEffect) -> float:

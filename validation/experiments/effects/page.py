@@ -36,18 +36,18 @@ from smlab.validation.report import Column, Report, Section
 from smlab.validation.report.tables import csv_text
 
 
-def add_tables(section: Section, layout: Layout, found: ResponseEffects) -> None:
+def add_tables(section: Section, layout: Layout, effects: ResponseEffects) -> None:
     """Add the tables of one response, whatever its design gives."""
-    name = (layout.name, found.response)
-    if found.levels:
+    name = (layout.name, effects.response)
+    if effects.levels:
         section.table(
             anchor(*name, "levels"),
             level_columns(layout.kind),
-            [level_row(e) for e in found.levels],
-            f"{found.response.replace('_', ' ')} by level{unit_of(found.response, ', in ')}. "
+            [level_row(e) for e in effects.levels],
+            f"{effects.response.replace('_', ' ')} by level{unit_of(effects.response, ', in ')}. "
             "**Pairing** is how many times more independent runs the same interval would need.",
         )
-    if found.shares:
+    if effects.shares:
         section.table(
             anchor(*name, "shares"),
             [
@@ -61,12 +61,12 @@ def add_tables(section: Section, layout: Layout, found: ResponseEffects) -> None
                     " × ".join(s.factors) or "three and more factors together",
                     *(percent(x) for x in three(s.share)),
                 ]
-                for s in found.shares
+                for s in effects.shares
             ],
-            f"Where the variance of {found.response.replace('_', ' ')} over the grid comes from. A pair's "
+            f"Where the variance of {effects.response.replace('_', ' ')} over the grid comes from. A pair's "
             "share is its interaction: what the two give beyond the sum of their effects.",
         )
-    if found.sobol:
+    if effects.sobol:
         section.table(
             anchor(*name, "sobol"),
             [
@@ -78,13 +78,13 @@ def add_tables(section: Section, layout: Layout, found: ResponseEffects) -> None
                 Column("low", key="total_low", digits=3),
                 Column("high", key="total_high", digits=3),
             ],
-            [[" × ".join(i.factors), *three(i.index), *three(i.total)] for i in found.sobol],
-            f"Shares of the variance of {found.response.replace('_', ' ')}: a factor's first-order index "
+            [[" × ".join(i.factors), *three(i.index), *three(i.total)] for i in effects.sobol],
+            f"Shares of the variance of {effects.response.replace('_', ' ')}: a factor's first-order index "
             f"and its total with all "
-            f"interactions; a pair's second-order index. {found.sobol[0].index.count} base samples.",
+            f"interactions; a pair's second-order index. {effects.sobol[0].index.count} base samples.",
         )
-    if found.ranking:
-        shown = found.ranking[:MAX_RANKED]
+    if effects.ranking:
+        shown = effects.ranking[:MAX_RANKED]
         section.table(
             anchor(*name, "ranking"),
             [
@@ -96,10 +96,14 @@ def add_tables(section: Section, layout: Layout, found: ResponseEffects) -> None
                 Column("high", key="mean_high"),
             ],
             [[i, c.case, *c.settings.values(), *three(c.mean)] for i, c in enumerate(shown, 1)],
-            f"The cases of the list by {found.response.replace('_', ' ')}"
-            + (f": the first {len(shown)} of {len(found.ranking)}." if found.ranking[MAX_RANKED:] else "."),
+            f"The cases of the list by {effects.response.replace('_', ' ')}"
+            + (
+                f": the first {len(shown)} of {len(effects.ranking)}."
+                if effects.ranking[MAX_RANKED:]
+                else "."
+            ),
         )
-    if found.ranks:
+    if effects.ranks:
         section.table(
             anchor(*name, "ranks"),
             [
@@ -108,9 +112,9 @@ def add_tables(section: Section, layout: Layout, found: ResponseEffects) -> None
                 Column("low", key="low", digits=3),
                 Column("high", key="high", digits=3),
             ],
-            [[r.factor, *three(r.coefficient)] for r in found.ranks],
-            f"Standardised regression of the ranks of {found.response.replace('_', ' ')}; R² "
-            f"{found.ranks[0].r_squared:.3f}.",
+            [[r.factor, *three(r.coefficient)] for r in effects.ranks],
+            f"Standardised regression of the ranks of {effects.response.replace('_', ' ')}; R² "
+            f"{effects.ranks[0].r_squared:.3f}.",
         )
 
 
@@ -124,60 +128,60 @@ SMALLEST_PAIR = 0.005
 MAX_CURVES = 9
 
 
-def add_figures(section: Section, layout: Layout, found: ResponseEffects, frame: pd.DataFrame) -> None:
+def add_figures(section: Section, layout: Layout, effects: ResponseEffects, frame: pd.DataFrame) -> None:
     """Add the figures of one response, whatever its design gives."""
-    name, unit = (layout.name, found.response), UNITS.get(found.response, "")
-    words = found.response.replace("_", " ")
-    if found.levels and layout.design == "grid":
-        of = [found.of(f.name) for f in layout.factors]
+    name, unit = (layout.name, effects.response), UNITS.get(effects.response, "")
+    words = effects.response.replace("_", " ")
+    if effects.levels and layout.design == "grid":
+        of = [effects.of(f.name) for f in layout.factors]
         section.figure(
             anchor(*name, "main"),
-            plots.main_effects(of, layout.factors, found.response, unit),
-            _level_data(found.levels),
+            plots.main_effects(of, layout.factors, effects.response, unit),
+            _level_data(effects.levels),
             f"Main effects on {words}: the mean at each level over all other factors, with its interval "
             f"over the replications.",
             f"One panel for each of {len(of)} factors; the mean of {words} over the levels.",
         )
-        _interaction_figure(section, layout, found, frame)
-    if found.levels and layout.design == "one-at-a-time":
-        compared = [e for e in found.levels if e.against is not None]
+        _interaction_figure(section, layout, effects, frame)
+    if effects.levels and layout.design == "one-at-a-time":
+        compared = [e for e in effects.levels if e.against is not None]
         as_ratio = all(e.against is not None and e.against.ratio is not None for e in compared)
         if compared:
             section.figure(
                 anchor(*name, "tornado"),
                 plots.tornado(compared, words, as_ratio=as_ratio, unit=unit),
-                _level_data(found.levels),
+                _level_data(effects.levels),
                 f"Each factor moved alone: {words} against the base. "
                 "The number at a bar is the level; whiskers are paired intervals.",
                 f"A tornado of {len({e.factor for e in compared})} factors, the one with the largest effect "
                 f"on {words} on top.",
             )
-    if found.sobol:
+    if effects.sobol:
         section.figure(
             anchor(*name, "sobol"),
-            plots.sobol_bars(found.sobol, words),
+            plots.sobol_bars(effects.sobol, words),
             {
-                "factors": [" x ".join(i.factors) for i in found.sobol],
-                "index": [i.index.estimate for i in found.sobol],
-                "index_low": [i.index.low for i in found.sobol],
-                "index_high": [i.index.high for i in found.sobol],
-                "total": [i.total.estimate if i.total else None for i in found.sobol],
-                "total_low": [i.total.low if i.total else None for i in found.sobol],
-                "total_high": [i.total.high if i.total else None for i in found.sobol],
+                "factors": [" x ".join(i.factors) for i in effects.sobol],
+                "index": [i.index.estimate for i in effects.sobol],
+                "index_low": [i.index.low for i in effects.sobol],
+                "index_high": [i.index.high for i in effects.sobol],
+                "total": [i.total.estimate if i.total else None for i in effects.sobol],
+                "total_low": [i.total.low if i.total else None for i in effects.sobol],
+                "total_high": [i.total.high if i.total else None for i in effects.sobol],
             },
             f"Sobol indices of {words}: what share of its variance each factor is responsible for, alone "
             f"and with interactions.",
             f"Horizontal bars, two a factor, the factor with the largest total index of {words} on top.",
         )
-    if found.ranks:
+    if effects.ranks:
         section.figure(
             anchor(*name, "ranks"),
-            plots.rank_bars(found.ranks, words),
+            plots.rank_bars(effects.ranks, words),
             {
-                "factor": [r.factor for r in found.ranks],
-                "coefficient": [r.coefficient.estimate for r in found.ranks],
-                "low": [r.coefficient.low for r in found.ranks],
-                "high": [r.coefficient.high for r in found.ranks],
+                "factor": [r.factor for r in effects.ranks],
+                "coefficient": [r.coefficient.estimate for r in effects.ranks],
+                "low": [r.coefficient.low for r in effects.ranks],
+                "high": [r.coefficient.high for r in effects.ranks],
             },
             f"Which way and how strongly {words} goes with each factor.",
             "Horizontal bars of rank coefficients between -1 and 1, the largest on top.",
@@ -185,14 +189,14 @@ def add_figures(section: Section, layout: Layout, found: ResponseEffects, frame:
     drawn = layout.design in ("sobol", "random")
     if drawn or (layout.design == "grid" and len(layout.factors) > 1):
         curves = [
-            curve(f, frame, found.response, drawn=drawn, level=layout.level)
+            curve(f, frame, effects.response, drawn=drawn, level=layout.level)
             for f in layout.factors[:MAX_CURVES]
             if f.numeric
         ]
         if curves:
             section.figure(
                 anchor(*name, "response"),
-                plots.response_curves(curves, found.response, unit),
+                plots.response_curves(curves, effects.response, unit),
                 _curve_data(curves),
                 f"{words} against each factor, whatever the others are: mean, its interval, and the middle "
                 f"80 % of the points.",

@@ -40,7 +40,7 @@ def columns(study: Study) -> tuple[str, ...]:
 def finished_points(
     numbering: Numbering, store: PointStore, counts: Iterable[tuple[int, int, int]]
 ) -> Iterator[tuple[Point, PointResult]]:
-    """PointResult points by case and replication, ``(case, first, end)``; memory does not grow with their
+    """Finished points by case and replication, ``(case, first, end)``; memory does not grow with their
     number."""
     points = numbering.points(counts)
     while chunk := list(itertools.islice(points, AT_ONCE)):
@@ -49,7 +49,9 @@ def finished_points(
             yield point, found[point.hash]
 
 
-def rows(study: Study, numbering: Numbering, store: PointStore, replications: Iterable[int]) -> Iterator[Row]:
+def table_rows(
+    study: Study, numbering: Numbering, store: PointStore, replications: Iterable[int]
+) -> Iterator[Row]:
     """The rows of the table; ``replications`` says how many each case has."""
     stored = {name: i for i, name in enumerate(study.system.responses)}
     base: list[float] = []  # the base's seconds, by replication

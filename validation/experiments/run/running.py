@@ -121,7 +121,7 @@ def _write(
 
     def watched() -> Iterator[export.Row]:
         nonlocal failed
-        for row in export.rows(study, runner.numbering, store, plan.counts):
+        for row in export.table_rows(study, runner.numbering, store, plan.counts):
             if row[-1]:
                 failed += 1
                 if len(failures) < MAX_FAILURES:
@@ -131,7 +131,9 @@ def _write(
             yield row
 
     export.write_csv(folder / CSV, export.columns(study), watched())
-    export.write_parquet(study, folder / PARQUET, export.rows(study, runner.numbering, store, plan.counts))
+    export.write_parquet(
+        study, folder / PARQUET, export.table_rows(study, runner.numbering, store, plan.counts)
+    )
     return failed, failures
 
 
@@ -168,7 +170,7 @@ class _Runner:
         self._total = 0
 
     def rows_of(self, counts: Iterable[tuple[int, int, int]]) -> Iterator[tuple[Point, PointResult]]:
-        """PointResult points, as stopping wants to see them."""
+        """Finished points, as stopping wants to see them."""
         return export.finished_points(self.numbering, self.store, counts)
 
     def run(self, workers: Workers, counts: Iterable[tuple[int, int, int]], total: int) -> None:

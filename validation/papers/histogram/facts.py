@@ -184,9 +184,9 @@ SOLID: Final = {"passes": 32, "lanes": 32, "conflicts": 31, "one-word": 32, "wor
 """Each on a solid image."""
 
 
-def on_random_bytes(pixels: int = PIXELS) -> dict[str, float]:
+def on_random_bytes() -> dict[str, float]:
     """Each reading's mean over warps of 32 uniformly random bytes, counted in 256 bins."""
-    values = uniform_image(pixels)[:, 0].reshape(-1, LANES).astype(np.int64)
+    values = uniform_image(PIXELS)[:, 0].reshape(-1, LANES).astype(np.int64)
     one_word = _lanes_on_one_word(values)
     words, passes = words_on_fullest_bank(values, BANKS), lanes_on_fullest_bank(values, BANKS)
     return {
@@ -449,10 +449,10 @@ the A6000, 256 threads keep it busy for 79 to 85 % of the time, by what the evid
 for 97."""
 
 
-def shape(found: Mapping[str, Fact]) -> dict[str, bool]:
+def shape(facts: Mapping[str, Fact]) -> dict[str, bool]:
     """Whether each of the facts that must hold does, by name."""
     verdicts = {}
-    for name, f in found.items():
+    for name, f in facts.items():
         gpu, _, own = name.rpartition(".")
         if own not in MUST_HOLD or SAID_OF.get(own, gpu) != gpu:
             continue

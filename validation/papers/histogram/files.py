@@ -258,7 +258,7 @@ class CaseUnder:
 def document(
     gpu: str,
     points: Sequence[CasePoint],
-    found: Mapping[str, Fact],
+    facts: Mapping[str, Fact],
     settings: Mapping[str, Any],
     alternatives: Sequence[CaseUnder] = (),
 ) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def document(
             part: {name: row.as_row() for name, row in errors(own).items()}
             for part, own in parts(points).items()
         },
-        "facts": [{**asdict(f), "expected": f.expected} for f in found.values()],
+        "facts": [{**asdict(f), "expected": f.expected} for f in facts.values()],
     }
     if len(alternatives) > 1:
         whole["alternatives"] = [

@@ -22,7 +22,6 @@ SIDE_BY_SIDE: Final = (4, 2)
 """Sums side by side."""
 LANES: Final = 32
 JUMP: Final = re.compile(r"\b(?:break|continue|return|goto)\b")
-_CHOICE: Final = r"\s*=\s*(f?max|f?min)f?\s*\("
 
 
 def split_sums(parsed: ParsedKernel) -> Iterator[SourceRewrite]:

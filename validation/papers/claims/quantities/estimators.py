@@ -69,11 +69,9 @@ def _estimates(gpu: str) -> Estimates:
     )
 
 
-def _share(count: int, of: int, detail: str = "") -> Observed:
+def _share(count: int, of: int) -> Observed:
     interval = binomial_interval(count, of)
-    return Observed(
-        100 * count / of, 100 * interval.low, 100 * interval.high, detail or f"{count} of {of} workloads"
-    )
+    return Observed(100 * count / of, 100 * interval.low, 100 * interval.high, f"{count} of {of} workloads")
 
 
 @quantity("estimator.share_above_100", unit="%", evidence="simulated", scale=Scale.SHARE)

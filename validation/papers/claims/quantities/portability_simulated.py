@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.portability.causes import CAUSES
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, SimResult, simulate
 from smlab.sim.address_patterns import Grouped
 from smlab.validation.papers.claims.executed_grids import executed_grids
 from smlab.validation.papers.claims.published import GridTable, grid_table
-from smlab.validation.papers.claims.quantities.portability_tables import why_of_grids
+from smlab.validation.papers.claims.quantities.portability_tables import share_of_tail
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
 
@@ -80,13 +79,7 @@ def simulated_ratio_error(grid: str) -> Observed:
 def simulated_jump_by_tail(grid: str, before: int, after: int) -> Observed:
     """Of the jump of the simulated ratio from one grid size to the next, the part that `smlab port` puts down
     to the tail."""
-    log_ratio = np.log(executed_grids(grid).ratio((before, after)))
-    found = why_of_grids([before, after], log_ratio.tolist())
-    tail = np.diff(found.terms[:, CAUSES.index("tail")])[0]
-    jump = np.diff(log_ratio)[0]
-    return Observed.exactly(
-        tail / jump, f"the ratio's logarithm jumps by {jump:+.2f}, the tail's by {tail:+.2f}"
-    )
+    return share_of_tail([before, after], np.log(executed_grids(grid).ratio((before, after))))
 
 
 @quantity("portability.simulated_signs", unit="%", evidence="simulated", scale=Scale.SHARE)

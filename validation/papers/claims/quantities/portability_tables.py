@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,19 +105,18 @@ def ratio_by_block_count(blocks: Sequence[int]) -> NDArray[np.float64]:
     return np.exp(why_of_grids(blocks).modelled)
 
 
-JUMPS: Final = ((64, 96), (160, 192), (192, 224))
-"""Grid sizes between which the ratio jumps."""
-
-
 @quantity("portability.jump_by_tail", unit="", evidence="published", scale=Scale.RATIO)
 def jump_by_tail(grid: str, state: str, before: int, after: int) -> Observed:
     """Of the jump of the ratio of times from one grid size to the next, the part that is the tail's, over
     what is not unexplained."""
     table = grid_table(grid)
     rows = [table.blocks.index(before), table.blocks.index(after)]
-    log_ratio = np.log1p(np.array(table.state(state))[rows] / 100)
-    found = why_of_grids([before, after], log_ratio.tolist())
-    tail = np.diff(found.terms[:, CAUSES.index("tail")])[0]
+    return share_of_tail([before, after], np.log1p(np.array(table.state(state))[rows] / 100))
+
+
+def share_of_tail(blocks: Sequence[int], log_ratio: NDArray[np.float64]) -> Observed:
+    """Of the jump of ``log_ratio`` between two grids of ``blocks``, the part that is the tail's."""
+    tail = np.diff(why_of_grids(blocks, log_ratio.tolist()).terms[:, CAUSES.index("tail")])[0]
     jump = np.diff(log_ratio)[0]
     return Observed.exactly(
         tail / jump, f"the ratio's logarithm jumps by {jump:+.2f}, the tail's by {tail:+.2f}"

@@ -14,7 +14,7 @@ A100_80_SXM_BANDWIDTH_GB_PER_S = 2039
 
 
 @quantity("specification.value", unit="", evidence="published")
-def value(gpu: str, key: str) -> Observed:
+def constant_value(gpu: str, key: str) -> Observed:
     """One constant of a description."""
     description = load_gpu(gpu)
     constant = description[key]
