@@ -113,7 +113,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         answer_at(st, job.access).sequence = sm.jobs
         bring_places_near(st, i, job.access)
         if op.passes == TOLD or access.lines != 0:
-            job.passes = max(access.lines, job.passes)
+            job.passes = max(access.passes, job.passes)
         else:
             job.passes = 0
     elif op.unit == ATOMIC:

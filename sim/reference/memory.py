@@ -28,6 +28,8 @@ NEVER = 1 << 62
 SHARED_END = 1 << 32
 """Of generic addresses in shared memory, as a source gives them."""
 BULK_PART_SECTORS = 32
+L1_BANKS = 32
+"""Of words, as shared memory has them."""
 
 
 class CacheLine:
@@ -156,7 +158,7 @@ class MemorySystem:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
         ready."""
         m = self.machine
-        last, before = 0, -1
+        last, before, ahead = 0, -1, 0
         asks, lanes_per_word = job.asks, job.lanes_per_word
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
@@ -171,6 +173,12 @@ class MemorySystem:
             if not merges:
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
                 ticks = self._l2_ticks(operation, begins_line and not job.whole)
+                if reads and begins_line:  # a line's least time comes with its first sector
+                    ahead = max(0, m.l2_line_ticks - ticks)
+                    ticks += ahead
+                elif reads:
+                    done = min(ahead, ticks)
+                    ahead, ticks = ahead - done, ticks - done
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 lanes = (lanes_per_word[sector] - 1) * asks.request.word if atomic and waits else 0
                 in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
@@ -413,6 +421,33 @@ class LevelOne:
             del self.asked[sector]
             line, _ = self.cache.allocate(sector // self.machine.sectors_per_line)
             line.valid |= 1 << sector % self.machine.sectors_per_line
+
+
+def passes_of(addresses: list[int], words: int, machine: Machine) -> int:
+    """What an access takes of the data stage: a pass for each line, or, where L1 looks up several lines at
+    once, as many as the banks or the tags need for loads and stores of ``words`` words a lane (0: another
+    access)."""
+    lines = sorted({a // machine.line_bytes for a in addresses})
+    if not words or not machine.l1_tag_banks:
+        return len(lines)
+    first_words = {a >> 2 for a in addresses}
+    on_bank = Counter((word + k) % L1_BANKS for word in first_words for k in range(words))
+    looks: list[set[int]] = []
+    for line in lines:
+        bank = tag_bank(line, machine.l1_tag_banks)
+        if not looks or bank in looks[-1]:
+            looks.append(set())
+        looks[-1].add(bank)
+    return max(len(looks), *on_bank.values()) if lines else 0
+
+
+def tag_bank(line: int, banks: int) -> int:
+    """The part of L1's tags that a line is looked up in: its pairs of bits, one on the other."""
+    folded = 0
+    while line:
+        folded ^= line & 3
+        line >>= 2
+    return folded & (banks - 1)
 
 
 def same_line_queues(addresses: list[int], sector_bytes: int) -> dict[int, int]:

@@ -27,7 +27,7 @@ from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
-from smlab.sim.reference.memory import MemorySystem, parts_of
+from smlab.sim.reference.memory import MemorySystem, parts_of, passes_of
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.profiled_warp import CountedWarp
 from smlab.sim.reference.scheduler import Scheduler
@@ -335,9 +335,9 @@ class StreamingMultiprocessor:
             warp.copies.add(job.sequence)
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
-            lines = len({a // self.machine.line_bytes for a in job.addresses})
             told = operation.passes == TOLD
-            job.passes = max(lines, job.passes) if lines or told else 0
+            needed = passes_of(job.addresses, operation.request.bytes // 4, self.machine)
+            job.passes = max(needed, job.passes) if needed or told else 0
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")
