@@ -300,6 +300,7 @@ class Machine:
     l1_line_ticks: int
     l1_latency_cycles: int
     l1_tag_banks: int  # lines that L1 looks up at once; 0: a line is a pass, whatever its words
+    keeps_local_stores: bool  # L1 has what stores to local memory wrote
     l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
     l1_address_line_ticks: int  # what a sub-core's address unit takes for each line, or pass, of a load
     port_sector_ticks: int
@@ -333,6 +334,8 @@ class Machine:
 
     def stage_ticks(self, cls: InstructionClass) -> int:
         """What a pass, or a line, of an access of a class takes of the data stage."""
+        if cls.operation == "constant":
+            return 0
         if cls.operation == "match":
             return self.match_pass_ticks
         if cls.operation == "cas":
@@ -426,7 +429,7 @@ class Machine:
         if cls.unit is Unit.ATOMIC:
             return RequestTicks(self.atomic_address_ticks, stage)
         if cls.operation == "constant":
-            return RequestTicks(0, stage)
+            return RequestTicks(0, stage, self.constant_interval_cycles << TICK_BITS)
         if cls.operation == "match":
             each = self.match_value_ticks + (registers - 1) * self.match_pass_ticks
             return RequestTicks(self.address_ticks, stage, each // registers)
@@ -792,6 +795,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1_line_ticks=_interval_ticks(gpu, "l1.interval_cycles_per_line"),
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
         l1_tag_banks=round(_optional(gpu, "l1.lines_per_cycle")),
+        keeps_local_stores=_optional(gpu, "l1.keeps_local_stores") > 0,
         l1_register_bytes=round(_optional(gpu, "l1.register_bytes_per_cycle")),
         l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),

@@ -27,6 +27,7 @@ from smlab.sim.instruction_source import (
     CompiledSource,
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import (
     LoopBegin,
     LoopEnd,
@@ -480,6 +481,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
     resources: dict[object, int] = code.resources
     unsampled = None if lowered.source is None else lowered.source.unsampled
+    keeps_local_stores = machine.keeps_local_stores and lowered.source is not None
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -523,6 +525,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "tag_banks": machine.l1_tag_banks,
+        "local_from": LOCAL_AT // machine.sector_bytes,
+        "local_end": (FIRST_ADDRESS if keeps_local_stores else LOCAL_AT) // machine.sector_bytes,
         "line_bytes": machine.line_bytes,
         "line_shift": _shift(machine.line_bytes),
         "sector_bytes": machine.sector_bytes,

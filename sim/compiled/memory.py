@@ -373,8 +373,24 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
             return
     else:
         sm.store_sectors += access.sectors
+        if access.store == STORE and st.local_from <= first_sector < st.local_end:
+            keep_in_l1(st, i, index)
     sm.port_free = max(access.end << TICK_BITS, sm.port_free) + port_ticks(st, index)
     leave_port(st, i, index)
+
+
+@helper
+def keep_in_l1(st: State, i: int, index: int) -> None:
+    """L1 has the sectors that a store to local memory writes."""
+    last, at = -1, 0
+    for n in range(index * MAX_LANES, index * MAX_LANES + access_at(st, index).sectors):
+        sector = sector_at(st, n).value
+        tag = line_of(st, sector)
+        if tag != last:
+            last, at = tag, find(st, i, tag)
+            if at == 0:
+                at, _ = make(st, i, tag)
+        line_at(st, at - 1).valid |= 1 << (sector - tag * st.line_sectors)
 
 
 @helper

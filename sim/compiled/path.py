@@ -276,7 +276,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     sm.arbiter_free = now + 1
     begin = now
     if op.store == CONSTANT:
-        sm.constant_free = now + st.constant_interval
+        sm.constant_free = now + st.constant_interval * max(1, job.passes)
     else:
         if st.stage_entries != 0:
             begin = max(max(now, sm.stage_begun), max(scheduler.passing_until, sm.stage_free))

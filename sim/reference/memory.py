@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.sim.instruction_source import UnsampledFetches
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import (
     DRAM_BEGIN_CYCLES,
@@ -282,6 +283,7 @@ class LevelOne:
         self.atomics: list[Job] = []  # on global memory, in the order in which they came
         self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
         self.cluster_blocks = 1
+        self.has_local_memory = False  # a kernel of machine code
         self.port_free_ticks = 0
         self.network_free_ticks = 0
         self.bulk_free_ticks = 0  # when the copy engine has asked for all that it was to
@@ -326,6 +328,8 @@ class LevelOne:
         missed = [s for s in sectors if not self._hit(s)] if looks else sectors
         self.cache.misses += len(sectors) if loads and not looks else 0
         self.store_sectors += 0 if loads else len(sectors)
+        if operation == "store" and self.has_local_memory and m.keeps_local_stores:
+            self._keep_local(sectors)
         if not missed:
             job.addresses = []
             self.complete_after(job, max(job.end + 1, hit_cycle) - now)
@@ -399,6 +403,13 @@ class LevelOne:
         job.awaited -= 1
         if not job.awaited:
             self.complete_after(job, max(job.end + 1, job.due) - self.clock.now)
+
+    def _keep_local(self, sectors: list[int]) -> None:
+        """L1 has the sectors that a store to local memory writes."""
+        first, end = (place // self.machine.sector_bytes for place in (LOCAL_AT, FIRST_ADDRESS))
+        for sector in sectors if sectors and first <= sectors[0] < end else ():
+            line, _ = self.cache.allocate(sector // self.machine.sectors_per_line)
+            line.valid |= 1 << sector % self.machine.sectors_per_line
 
     def _hit(self, sector: int) -> bool:
         line, _ = self.cache.touch(sector // self.machine.sectors_per_line)

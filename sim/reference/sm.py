@@ -61,6 +61,7 @@ class StreamingMultiprocessor:
         self.retired = shared.retired
         self.path = MemoryPath(shared.clock, self, machine, shared.memory)
         self.path.l1.cluster_blocks = lowered.cluster_blocks
+        self.path.l1.has_local_memory = shared.source is not None
         self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
         self.pipe_free = dict.fromkeys(machine.pipes, 0)
         self.first_scheduler = 0  # who looks first: the one after the last that took a pipe of the SM
