@@ -165,7 +165,7 @@ def request(st: State, i: int, w: int) -> Word:
 
 
 @inlined
-def _tag_bank(st: State, line: int) -> int:
+def _tag_bank(st: State, line: int) -> Word:
     """The part of L1's tags that a line is looked up in: its pairs of bits, one on the other."""
     folded = line ^ (line >> 32)
     folded ^= folded >> 16
@@ -176,7 +176,7 @@ def _tag_bank(st: State, line: int) -> int:
 
 
 @helper
-def _most_on_a_bank(st: State, first: int, lanes: int, words: int) -> int:
+def _most_on_a_bank(st: State, first: int, lanes: int, words: int) -> Word:
     """The most distinct words on one of 32 banks, where each lane asks for so many from its address on; the
     addresses ascend. How many there are is counted for all banks at once, in binary digits that lie in six
     words."""
