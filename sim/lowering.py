@@ -363,7 +363,7 @@ def _lower_instruction(
         tail_cycles=tail,
         hidden_wavefronts=width // 32,
         read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
-        request=machine.request_ticks(cls, width // 32 if cls.operation == "store" else 1),
+        request=machine.request_ticks(cls, width // 32 if cls.operation in ("load", "store") else 1),
     )
 
 

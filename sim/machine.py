@@ -193,7 +193,7 @@ class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
     comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
     each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
-    a word. ``bytes`` are a lane's of a store."""
+    a word. ``bytes`` are a lane's of a load or store, whole words."""
 
     address: int = 0
     stage: int = 0
@@ -301,12 +301,15 @@ class Machine:
     l1: CacheShape
     l1_line_ticks: int
     l1_latency_cycles: int
+    l1_tag_banks: int  # lines that L1 looks up at once; 0: a line is a pass, whatever its words
+    keeps_local_stores: bool  # L1 has what stores to local memory wrote
     l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
     l1_address_line_ticks: int  # what a sub-core's address unit takes for each line, or pass, of a load
     port_sector_ticks: int
     stores: StoreTiming
     l2: CacheShape
     l2_sector_ticks: int
+    l2_line_ticks: int  # of a line read, at least
     l2_atomic_sector_ticks: int
     l2_slices: SliceTiming
     global_atomics: GlobalAtomicTiming
@@ -333,6 +336,8 @@ class Machine:
 
     def stage_ticks(self, cls: InstructionClass) -> int:
         """What a pass, or a line, of an access of a class takes of the data stage."""
+        if cls.operation == "constant":
+            return 0
         if cls.operation == "match":
             return self.match_pass_ticks
         if cls.operation == "cas":
@@ -362,7 +367,7 @@ class Machine:
     @property
     def l2_served_ticks(self) -> int:
         """From a sector's arrival at an idle L2 to the end of its service: what all share, or its slice."""
-        return max(self.l2_sector_ticks, self.l2_slices.sector_ticks)
+        return max(self.l2_sector_ticks, self.l2_line_ticks, self.l2_slices.sector_ticks)
 
     @cached_property
     def l2_return_cycles(self) -> int:
@@ -377,7 +382,8 @@ class Machine:
     def dram_extra_cycles(self) -> int:
         """What a DRAM access adds to an L2 hit; an unloaded miss takes ``dram_latency_cycles`` in all."""
         way_down = self.front_cycles + ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
-        served = ceil_cycles(max(self.l2_sector_ticks + self.dram_sector_ticks, self.l2_slices.sector_ticks))
+        shared = max(self.l2_sector_ticks, self.l2_line_ticks) + self.dram_sector_ticks
+        served = ceil_cycles(max(shared, self.l2_slices.sector_ticks))
         way_back = self.l2_return_cycles + ceil_cycles(self.l2_slices.spread_ticks // 2)
         return max(1, self.dram_latency_cycles - way_back - way_down - served)
 
@@ -419,13 +425,13 @@ class Machine:
         floating: bool = False,
         address_registers: int = ADDRESS_REGISTERS,
     ) -> RequestTicks:
-        """What an access of a class takes whose operands, without the address, fill ``registers`` of a
-        lane."""
+        """What an access of a class takes whose operands, without the address, or whose result fill
+        ``registers`` of a lane."""
         stage = self.stage_ticks(cls)
         if cls.unit is Unit.ATOMIC:
             return RequestTicks(self.atomic_address_ticks, stage)
         if cls.operation == "constant":
-            return RequestTicks(0, stage)
+            return RequestTicks(0, stage, self.constant_interval_cycles << TICK_BITS)
         if cls.operation == "match":
             each = self.match_value_ticks + (registers - 1) * self.match_pass_ticks
             return RequestTicks(self.address_ticks, stage, each // registers)
@@ -437,7 +443,7 @@ class Machine:
                 stage,
                 later,
                 address_pass=self.l1_address_line_ticks if loads else 0,
-                bytes=4 * registers if cls.operation == "store" else 0,
+                bytes=4 * registers if cls.operation in ("load", "store") else 0,
             )
         own = self.global_atomics
         return RequestTicks(
@@ -791,6 +797,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1=_cache(gpu, "l1.", line_bytes),
         l1_line_ticks=_interval_ticks(gpu, "l1.interval_cycles_per_line"),
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
+        l1_tag_banks=round(_optional(gpu, "l1.lines_per_cycle")),
+        keeps_local_stores=_optional(gpu, "l1.keeps_local_stores") > 0,
         l1_register_bytes=round(_optional(gpu, "l1.register_bytes_per_cycle")),
         l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
@@ -802,6 +810,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         ),
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
+        l2_line_ticks=round(l2_sector_ticks * _optional(gpu, "l2.read_line_sectors", 1.0)),
         # With slices, these know what an atomic takes.
         l2_atomic_sector_ticks=round(
             l2_sector_ticks * (1 if slices.count else gpu.number("l2.atomic_sector_factor"))

@@ -27,6 +27,7 @@ from smlab.sim.instruction_source import (
     CompiledSource,
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import (
     LoopBegin,
     LoopEnd,
@@ -480,6 +481,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
     resources: dict[object, int] = code.resources
     unsampled = None if lowered.source is None else lowered.source.unsampled
+    keeps_local_stores = machine.keeps_local_stores and lowered.source is not None
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -522,6 +524,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "counted_sectors": 0 if unsampled is None else 8 * len(unsampled.other_atomics),
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
+        "tag_banks": machine.l1_tag_banks,
+        "local_from": LOCAL_AT // machine.sector_bytes,
+        "local_end": (FIRST_ADDRESS if keeps_local_stores else LOCAL_AT) // machine.sector_bytes,
         "line_bytes": machine.line_bytes,
         "line_shift": _shift(machine.line_bytes),
         "sector_bytes": machine.sector_bytes,
@@ -535,6 +540,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l2_store_ticks": machine.stores.l2_sector_ticks,
         "l2_partial_ticks": machine.stores.l2_partial_line_ticks,
         "l2_ticks": machine.l2_sector_ticks,
+        "l2_line_ticks": machine.l2_line_ticks,
         "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
         "atomics_in_flight": machine.global_atomics.in_flight,
         "l2_return": machine.l2_return_cycles,

@@ -123,9 +123,11 @@ _CONSTANTS = (
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval stage_jobs stage_entries constant_interval taken_branch"
     " atomic_entries servers round_gap barrier_interval"
-    " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
+    " uses_memory tag_banks local_from local_end"
+    " line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
-    " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
+    " port_ticks l2_ticks l2_line_ticks"
+    " l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_queue"
     " dram_write_ticks shares_dram l2_merges"
     " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
@@ -171,13 +173,12 @@ the result and the reading; machine code also says the cycles that its warp then
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
 Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage
 ``stage_ticks`` a pass; its result comes ``later_ticks`` later for each pass beyond ``hidden_wavefronts``. A
-lane of a store writes ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
-takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A
-product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
-by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it, and
-for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler
-while that works."""
-
+lane of a load or store moves ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on
+global memory takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane
+on a word. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`).
+One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it,
+and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its
+scheduler while that works."""
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 
@@ -302,15 +303,16 @@ ACCESS = _narrow(
     # The first cache line ends here.
     ("row place", "i8"),
     ("followers follows target", "i4"),
-    ("spare", "i4"),
+    ("passes", "i4"),
 )
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE, of a part of a bulk copy BULK more. ``when``
 is the cycle in which it reaches L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next
 request of one cycle; ``next`` and ``earlier`` are its neighbours among its SM's requests, then its fills. It
-asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are noted at
-the end of its places in ``sector`` with their sequences. ``latest`` is the latest return that it knows of.
-``lanes`` are the access's own; of an atomic, ``place`` is its own among those of its SM on their way.
-``followers`` begins the list, by ``follows``, of those that wait for it, as numbers + 1."""
+makes ``passes`` of the data stage, and asks L2 for ``sectors`` sectors; ``pending`` ones more are on their
+way for other loads, which are noted at the end of its places in ``sector`` with their sequences. ``latest``
+is the latest return that it knows of. ``lanes`` are the access's own; of an atomic, ``place`` is its own
+among those of its SM on their way. ``followers`` begins the list, by ``follows``, of those that wait for
+it, as numbers + 1."""
 ANSWER = _record("sequence due")
 """What others that wait for an access read of it: its number among its SM's jobs, and when the sectors that
 it asked for return, once L2 has served it, or 0."""

@@ -121,17 +121,23 @@ def request(st: State, i: int, w: int) -> Word:
     if op.joins != 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
     first = index * MAX_LANES
+    by_banks = st.tag_banks != 0 and op.lane_bytes != 0
+    words = op.lane_bytes >> 2 if by_banks else 0
     if st.source != 0:
         if read_at(st.source_warps + w * st.source_bytes, CONSECUTIVE) != 0 and warp.lanes != 0:
-            access.lines, access.sectors = _consecutive(st, w, first)
-            return index
+            whole = read_at(st.source_warps + w * st.source_bytes, LANES)
+            whole >>= lowest_bit(whole)
+            if words <= 1 or whole & (whole + 1) == 0:
+                access.lines, access.sectors, access.passes = _consecutive(st, w, first, words)
+                return index
         if _one_place(st, w, first) != 0:
-            access.lines = access.sectors = 1
+            access.lines = access.sectors = access.passes = 1
             return index
         _source_addresses(st, w, first)
     else:
         _addresses(st, w, first)
-    lines = count = 0
+    passes = _most_on_a_bank(st, first, warp.lanes, words) if by_banks else 0
+    lines = count = looks = looked = 0
     last_line = last_sector = last_word = same = 0
     for lane in range(warp.lanes):
         address = sector_at(st, first + lane).value
@@ -142,6 +148,11 @@ def request(st: State, i: int, w: int) -> Word:
         sector = per(address, st.sector_bytes, st.sector_shift)
         if lane == 0 or line != last_line:
             lines += 1
+            if by_banks:
+                bit = 1 << _tag_bank(st, line)
+                if looks == 0 or looked & bit != 0:
+                    looks, looked = looks + 1, 0
+                looked |= bit
         if lane == 0 or sector != last_sector:
             sector_at(st, first + count).value = sector
             sector_at(st, first + count).queue = 0
@@ -149,37 +160,97 @@ def request(st: State, i: int, w: int) -> Word:
         sector_at(st, first + count - 1).queue = max(sector_at(st, first + count - 1).queue, same)
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
+    access.passes = max(passes, looks) if by_banks else lines
     return index
 
 
+@inlined
+def _tag_bank(st: State, line: int) -> Word:
+    """The part of L1's tags that a line is looked up in: its pairs of bits, one on the other."""
+    folded = line ^ (line >> 32)
+    folded ^= folded >> 16
+    folded ^= folded >> 8
+    folded ^= folded >> 4
+    folded ^= folded >> 2
+    return folded & (st.tag_banks - 1)
+
+
 @helper
-def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
-    """The sectors of lanes that ask for consecutive places, some of which may take no part; lines and
-    sectors."""
+def _most_on_a_bank(st: State, first: int, lanes: int, words: int) -> Word:
+    """The most distinct words on one of 32 banks, where each lane asks for so many from its address on; the
+    addresses ascend. How many there are is counted for all banks at once, in binary digits that lie in six
+    words."""
+    run, last = (1 << words) - 1, -1
+    one = two = four = eight = sixteen = more = 0
+    for lane in range(lanes):
+        word = sector_at(st, first + lane).value >> 2
+        if word == last:
+            continue
+        last = word
+        by = word & 31
+        carry = ((run << by) | (run >> (32 - by))) & 0xFFFFFFFF
+        one, carry = one ^ carry, one & carry
+        two, carry = two ^ carry, two & carry
+        four, carry = four ^ carry, four & carry
+        eight, carry = eight ^ carry, eight & carry
+        sixteen, carry = sixteen ^ carry, sixteen & carry
+        more |= carry
+    most, banks = 0, 0xFFFFFFFF
+    for digit in (more, sixteen, eight, four, two, one):
+        most <<= 1
+        if banks & digit != 0:
+            banks &= digit
+            most += 1
+    return most
+
+
+@helper
+def _consecutive(st: State, w: int, first: int, lane_words: int) -> tuple[int, int, int]:
+    """The sectors of lanes that ask for consecutive places, some of which may take no part; lines, sectors
+    and passes."""
     words = st.source_warps + w * st.source_bytes
     mask, lines, count, last_line, last_sector = read_at(words, LANES), 0, 0, -1, -1
     whole = mask >> lowest_bit(mask)
     if whole & (whole + 1) == 0:  # without a gap: from the first lane's to the last one's
         low = per(read_at(words, ADDRESSES + lowest_bit(mask)), st.sector_bytes, st.sector_shift)
         high = read_at(words, ADDRESSES + lowest_bit(mask) + bits_set(whole) - 1)
+        asked = (high >> 2) + lane_words - (read_at(words, ADDRESSES + lowest_bit(mask)) >> 2)
         high = per(high, st.sector_bytes, st.sector_shift)
         for sector in range(low, high + 1):
             sector_at(st, first + sector - low).value = sector
             sector_at(st, first + sector - low).queue = 1
         lines = line_of(st, high) - line_of(st, low) + 1
-        return lines, high - low + 1
+        if lane_words == 0:
+            return lines, high - low + 1, lines
+        passes, looked = (asked + 31) >> 5, 0
+        if lines > 1:
+            looks = 0
+            for line in range(line_of(st, low), line_of(st, high) + 1):
+                bit = 1 << _tag_bank(st, line)
+                if looks == 0 or looked & bit != 0:
+                    looks, looked = looks + 1, 0
+                looked |= bit
+            passes = max(passes, looks)
+        return lines, high - low + 1, passes
+    looks = looked = 0
     while mask != 0:
         address = read_at(words, ADDRESSES + lowest_bit(mask))
         mask &= mask - 1
         line = per(address, st.line_bytes, st.line_shift)
         sector = per(address, st.sector_bytes, st.sector_shift)
-        lines += line != last_line
+        if line != last_line:
+            lines += 1
+            if lane_words != 0:
+                bit = 1 << _tag_bank(st, line)
+                if looks == 0 or looked & bit != 0:
+                    looks, looked = looks + 1, 0
+                looked |= bit
         if sector != last_sector:
             sector_at(st, first + count).value = sector
             sector_at(st, first + count).queue = 1
             count += 1
         last_line, last_sector = line, sector
-    return lines, count
+    return lines, count, looks if lane_words != 0 else lines
 
 
 @helper
@@ -302,8 +373,24 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
             return
     else:
         sm.store_sectors += access.sectors
+        if access.store == STORE and st.local_from <= first_sector < st.local_end:
+            keep_in_l1(st, i, index)
     sm.port_free = max(access.end << TICK_BITS, sm.port_free) + port_ticks(st, index)
     leave_port(st, i, index)
+
+
+@helper
+def keep_in_l1(st: State, i: int, index: int) -> None:
+    """L1 has the sectors that a store to local memory writes."""
+    last, at = -1, 0
+    for n in range(index * MAX_LANES, index * MAX_LANES + access_at(st, index).sectors):
+        sector = sector_at(st, n).value
+        tag = line_of(st, sector)
+        if tag != last:
+            last, at = tag, find(st, i, tag)
+            if at == 0:
+                at, _ = make(st, i, tag)
+        line_at(st, at - 1).valid |= 1 << (sector - tag * st.line_sectors)
 
 
 @helper
@@ -710,7 +797,7 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
-    slice_line, begun, served = -1, -1, 0
+    slice_line, begun, served, ahead = -1, -1, 0, 0
     own, way, partial = slice_at(st, 0), 0, _partial(st, index)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
@@ -723,13 +810,19 @@ def serve_l2(st: State, index: int) -> Word:
             if merged != 0:
                 ready = max(ready, merged + way)
                 continue
-        common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
-            st.l2_atomic_sector_ticks
-            if store == REDUCE
-            else st.l2_store_ticks
-            if store == STORE
-            else st.l2_ticks
-        )
+        shared_ticks = st.l2_ticks
+        if store == REDUCE:
+            shared_ticks = st.l2_atomic_sector_ticks
+        elif store == STORE:
+            shared_ticks = st.l2_store_ticks
+        elif tag != begun:  # a line's least time comes with its first sector
+            ahead = max(0, st.l2_line_ticks - shared_ticks)
+            shared_ticks += ahead
+        else:
+            done = min(ahead, shared_ticks)
+            ahead -= done
+            shared_ticks -= done
+        common.l2_free = max(access.when << TICK_BITS, common.l2_free) + shared_ticks
         common.l2_free += partial * int(tag != begun) * st.l2_partial_ticks
         begun = tag
         served = common.l2_free

@@ -113,7 +113,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         answer_at(st, job.access).sequence = sm.jobs
         bring_places_near(st, i, job.access)
         if op.passes == TOLD or access.lines != 0:
-            job.passes = max(access.lines, job.passes)
+            job.passes = max(access.passes, job.passes)
         else:
             job.passes = 0
     elif op.unit == ATOMIC:
@@ -276,7 +276,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     sm.arbiter_free = now + 1
     begin = now
     if op.store == CONSTANT:
-        sm.constant_free = now + st.constant_interval
+        sm.constant_free = now + st.constant_interval * max(1, job.passes)
     else:
         if st.stage_entries != 0:
             begin = max(max(now, sm.stage_begun), max(scheduler.passing_until, sm.stage_free))

@@ -230,9 +230,9 @@ def passes_told(micro: MicroOperation, machine: Machine) -> int:
     """The passes of every execution of an instruction, or that its source tells them; of an access to global
     memory the fewest."""
     cls = CLASSES[micro.cls]
-    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy"):
+    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy", "constant"):
         return TOLD
-    return machine.least_passes(cls, micro.bits) if cls.operation != "constant" else 0
+    return machine.least_passes(cls, micro.bits)
 
 
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.sim.instruction_source import UnsampledFetches
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import (
     DRAM_BEGIN_CYCLES,
@@ -28,6 +29,8 @@ NEVER = 1 << 62
 SHARED_END = 1 << 32
 """Of generic addresses in shared memory, as a source gives them."""
 BULK_PART_SECTORS = 32
+L1_BANKS = 32
+"""Of words, as shared memory has them."""
 
 
 class CacheLine:
@@ -156,7 +159,7 @@ class MemorySystem:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
         ready."""
         m = self.machine
-        last, before = 0, -1
+        last, before, ahead = 0, -1, 0
         asks, lanes_per_word = job.asks, job.lanes_per_word
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
@@ -171,6 +174,12 @@ class MemorySystem:
             if not merges:
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
                 ticks = self._l2_ticks(operation, begins_line and not job.whole)
+                if reads and begins_line:  # a line's least time comes with its first sector
+                    ahead = max(0, m.l2_line_ticks - ticks)
+                    ticks += ahead
+                elif reads:
+                    done = min(ahead, ticks)
+                    ahead, ticks = ahead - done, ticks - done
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 lanes = (lanes_per_word[sector] - 1) * asks.request.word if atomic and waits else 0
                 in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
@@ -274,6 +283,7 @@ class LevelOne:
         self.atomics: list[Job] = []  # on global memory, in the order in which they came
         self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
         self.cluster_blocks = 1
+        self.has_local_memory = False  # a kernel of machine code
         self.port_free_ticks = 0
         self.network_free_ticks = 0
         self.bulk_free_ticks = 0  # when the copy engine has asked for all that it was to
@@ -318,6 +328,8 @@ class LevelOne:
         missed = [s for s in sectors if not self._hit(s)] if looks else sectors
         self.cache.misses += len(sectors) if loads and not looks else 0
         self.store_sectors += 0 if loads else len(sectors)
+        if operation == "store" and self.has_local_memory and m.keeps_local_stores:
+            self._keep_local(sectors)
         if not missed:
             job.addresses = []
             self.complete_after(job, max(job.end + 1, hit_cycle) - now)
@@ -392,6 +404,13 @@ class LevelOne:
         if not job.awaited:
             self.complete_after(job, max(job.end + 1, job.due) - self.clock.now)
 
+    def _keep_local(self, sectors: list[int]) -> None:
+        """L1 has the sectors that a store to local memory writes."""
+        first, end = (place // self.machine.sector_bytes for place in (LOCAL_AT, FIRST_ADDRESS))
+        for sector in sectors if sectors and first <= sectors[0] < end else ():
+            line, _ = self.cache.allocate(sector // self.machine.sectors_per_line)
+            line.valid |= 1 << sector % self.machine.sectors_per_line
+
     def _hit(self, sector: int) -> bool:
         line, _ = self.cache.touch(sector // self.machine.sectors_per_line)
         hit = line is not None and bool(line.valid >> sector % self.machine.sectors_per_line & 1)
@@ -413,6 +432,33 @@ class LevelOne:
             del self.asked[sector]
             line, _ = self.cache.allocate(sector // self.machine.sectors_per_line)
             line.valid |= 1 << sector % self.machine.sectors_per_line
+
+
+def passes_of(addresses: list[int], words: int, machine: Machine) -> int:
+    """What an access takes of the data stage: a pass for each line, or, where L1 looks up several lines at
+    once, as many as the banks or the tags need for loads and stores of ``words`` words a lane (0: another
+    access)."""
+    lines = sorted({a // machine.line_bytes for a in addresses})
+    if not words or not machine.l1_tag_banks:
+        return len(lines)
+    first_words = {a >> 2 for a in addresses}
+    on_bank = Counter((word + k) % L1_BANKS for word in first_words for k in range(words))
+    looks: list[set[int]] = []
+    for line in lines:
+        bank = tag_bank(line, machine.l1_tag_banks)
+        if not looks or bank in looks[-1]:
+            looks.append(set())
+        looks[-1].add(bank)
+    return max(len(looks), *on_bank.values()) if lines else 0
+
+
+def tag_bank(line: int, banks: int) -> int:
+    """The part of L1's tags that a line is looked up in: its pairs of bits, one on the other."""
+    folded = 0
+    while line:
+        folded ^= line & 3
+        line >>= 2
+    return folded & (banks - 1)
 
 
 def same_line_queues(addresses: list[int], sector_bytes: int) -> dict[int, int]:

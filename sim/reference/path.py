@@ -141,7 +141,7 @@ class MemoryPath:
         self.arbiter_free_at = now + 1
         begin = now
         if job.operation.cls.operation == "constant":
-            self.constant_free_at = now + m.constant_interval_cycles
+            self.constant_free_at = now + m.constant_interval_cycles * max(1, job.passes)
         else:
             # With two jobs at once, each has every second cycle of the banks.
             if m.stage_entries:

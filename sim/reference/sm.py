@@ -27,7 +27,7 @@ from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
-from smlab.sim.reference.memory import MemorySystem, parts_of
+from smlab.sim.reference.memory import MemorySystem, parts_of, passes_of
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.profiled_warp import CountedWarp
 from smlab.sim.reference.scheduler import Scheduler
@@ -61,6 +61,7 @@ class StreamingMultiprocessor:
         self.retired = shared.retired
         self.path = MemoryPath(shared.clock, self, machine, shared.memory)
         self.path.l1.cluster_blocks = lowered.cluster_blocks
+        self.path.l1.has_local_memory = shared.source is not None
         self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
         self.pipe_free = dict.fromkeys(machine.pipes, 0)
         self.first_scheduler = 0  # who looks first: the one after the last that took a pipe of the SM
@@ -336,9 +337,9 @@ class StreamingMultiprocessor:
             warp.copies.add(job.sequence)
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
-            lines = len({a // self.machine.line_bytes for a in job.addresses})
             told = operation.passes == TOLD
-            job.passes = max(lines, job.passes) if lines or told else 0
+            needed = passes_of(job.addresses, operation.request.bytes // 4, self.machine)
+            job.passes = max(needed, job.passes) if needed or told else 0
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")

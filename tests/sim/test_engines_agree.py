@@ -75,6 +75,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         port_sector_ticks=draw(ticks),
         stores=StoreTiming(draw(ticks), draw(ticks), draw(ticks), draw(ticks)),
         block_turnover_cycles=draw(st.integers(0, 400)),
+        l1_tag_banks=draw(st.sampled_from([0, 1, 2, 4])),
         l1_register_bytes=draw(st.sampled_from([0, 64, 128])),
         l1_address_line_ticks=draw(st.integers(0, 3 * TICKS_PER_CYCLE)),
         global_atomics=GlobalAtomicTiming(
@@ -87,6 +88,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
             in_flight=draw(st.integers(1, 5)),
         ),
         l2_sector_ticks=draw(ticks),
+        l2_line_ticks=draw(ticks),
         dram_sector_ticks=draw(ticks),
         dram_write_ticks=draw(ticks),
         shares_dram=draw(st.booleans()),

@@ -67,8 +67,10 @@ class MicroOperation:
 
     @property
     def latency_bits(self) -> int:
-        """The bits a lane whose passes the latency holds: a matrix of a load has a pass of its own."""
-        return 32 if self.instruction.opcode in ("LDSM", "STSM") else self.bits
+        """The bits a lane whose passes the latency holds: a matrix of a load has a pass of its own, a load
+        of constants one for each word that its lanes ask for."""
+        alone = self.instruction.opcode in ("LDSM", "STSM") or self.code == LOAD_CONSTANT
+        return 32 if alone else self.bits
 
     def words(self) -> list[int]:
         """Its words in memory; see `smlab.sim.isa.memory_layout.KINDS`."""

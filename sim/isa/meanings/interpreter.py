@@ -90,7 +90,7 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
                 passes = w.passes
             elif space == d.LOCAL:
                 addresses = self._placed_local(micro, w)
-        elif micro.code == d.MATCH:
+        elif micro.code in (d.MATCH, d.LOAD_CONSTANT):
             passes = w.passes
         if self.recording is not None:
             number = w.block.index * self.launch.warps_per_block + w.number

@@ -128,6 +128,8 @@ class WarpExchange(WarpOperands):
     def _load_constant(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f, width = micro.fields, micro.fields["width_bytes"]
         bank = self.launch.banks.get(f["bank"], b"")
+        row = self.row(w, micro, "a")
+        w.passes = max(1, len({((row[lane] + f["offset_bytes"]) & M32) >> 2 for lane in members(lanes)}))
         for lane in members(lanes):
             address = (self.row(w, micro, "a")[lane] + f["offset_bytes"]) & M32
             if address & (min(width, 4) - 1):

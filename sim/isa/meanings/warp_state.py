@@ -69,7 +69,7 @@ class WarpState:
     cluster_count: int = 0  # how often it has come to the cluster's barrier
     barrier: int = 0  # see `smlab.sim.instruction_source.BARRIER`
     lanes: int = 0
-    passes: int = 1  # of the latest match over its values
+    passes: int = 1  # of the latest match over its values, of the latest load of constants over its words
     parts: list[DivergentPath] = field(default_factory=list)
     rows: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 32))
     predicates: list[int] = field(

@@ -532,9 +532,30 @@ def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 
 @helper
+def _distinct_words(row: int, offset: int, lanes: int) -> Any:
+    """How many words of a bank of constants the lanes ask for, one at least."""
+    first = (get32(row + 4 * lowest_bit(lanes)) + offset) & 0xFFFFFFFF if lanes != 0 else 0
+    found, rest = 1, lanes & (lanes - 1)
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        word = ((get32(row + 4 * lane) + offset) & 0xFFFFFFFF) >> 2
+        if word == first >> 2:
+            continue
+        new, before = 1, lanes & ((1 << lane) - 1)
+        while before != 0:
+            if ((get32(row + 4 * lowest_bit(before)) + offset) & 0xFFFFFFFF) >> 2 == word:
+                new = 0
+            before &= before - 1
+        found += new
+    return found
+
+
+@helper
 def load_constant(op: int, warp: int, launch: int, lanes: int) -> Any:
     table = at(launch, BANK_TABLE) + 16 * at(op, I_BANK)
     row, dst, width = row_of(op, warp, I_A), warp + at(op, I_DST), at(op, I_WIDTH_BYTES)
+    put(warp, PASSES, _distinct_words(row, at(op, I_OFFSET_BYTES), lanes))
     rest = lanes
     while rest != 0:
         lane = lowest_bit(rest)
