@@ -189,8 +189,9 @@ class SliceTiming:
 
 
 SMS_APART = 4096
-DRAM_BEGIN_CYCLES = 4096
-"""For so long before a launch DRAM counts as idle, so that its first accesses do not find it busy."""
+DRAM_WINDOW_CYCLES = 4096
+"""What DRAM did counts half, each time that so many cycles are counted. For half as long before a launch it
+counts as idle, so that its first accesses do not find it busy."""
 DRAM_LEAST_IDLE = 12
 """DRAM counts as idle for this part of the time at least."""
 WAIT_SPREAD = 0x85EBCA77

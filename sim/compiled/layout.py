@@ -184,7 +184,8 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_deepest dram_sectors dram_reads dram_writes slice_deepest",
+    "threads yields l2_free dram_free dram_deepest dram_sectors dram_since dram_reads dram_writes"
+    " slice_deepest",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.

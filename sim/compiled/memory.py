@@ -68,7 +68,7 @@ from smlab.sim.instruction_source import (
 
 TICK_BITS = 20
 SMS_APART = 4096
-DRAM_BEGIN_CYCLES, DRAM_LEAST_IDLE = 4096, 12
+DRAM_WINDOW_CYCLES, DRAM_LEAST_IDLE = 4096, 12
 SLICE_SPREAD, WAIT_SPREAD = (
     0x9E3779B1,
     0x85EBCA77,
@@ -906,9 +906,14 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
 @helper
 def _drain_wait(st: State, line: int) -> Word:
     """How long a read of a line waits for what DRAM is at, in ticks: in the mean as in a queue in which reads
-    go before writes (Cobham 1954), by the parts of the time so far that reads and writes took."""
+    go before writes (Cobham 1954), by the parts of the last time that reads and writes took."""
     common = common_at(st, 0)
-    elapsed = common.l2_free + (DRAM_BEGIN_CYCLES << TICK_BITS)
+    elapsed = common.l2_free + (DRAM_WINDOW_CYCLES // 2 << TICK_BITS) - common.dram_since
+    while elapsed > DRAM_WINDOW_CYCLES << TICK_BITS:
+        common.dram_since += elapsed - (elapsed >> 1)
+        elapsed >>= 1
+        common.dram_reads >>= 1
+        common.dram_writes >>= 1
     left = max(elapsed - common.dram_reads, elapsed // DRAM_LEAST_IDLE)
     mean = st.dram_drain * ((common.dram_writes << 10) // left)
     mean += st.dram_read_drain * ((common.dram_reads << 10) // left)

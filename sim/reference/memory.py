@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from smlab.sim.instruction_source import UnsampledFetches
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import (
-    DRAM_BEGIN_CYCLES,
     DRAM_LEAST_IDLE,
+    DRAM_WINDOW_CYCLES,
     TICK_BITS,
     CacheShape,
     Machine,
@@ -129,6 +129,7 @@ class MemorySystem:
         self.dram_free_ticks = 0
         self.dram_deepest_ticks = 0
         self.dram_sectors = 0
+        self.dram_since_ticks = -(DRAM_WINDOW_CYCLES // 2) << TICK_BITS
         self.dram_read_ticks = 0
         self.dram_write_ticks = 0
 
@@ -235,12 +236,22 @@ class MemorySystem:
 
     def _drain_wait(self, line: int) -> int:
         """How long a read of a line waits for what DRAM is at: in the mean as in a queue in which reads go
-        before writes (Cobham 1954), by the parts of the time so far that reads and writes took."""
-        elapsed = self.l2_free_ticks + (DRAM_BEGIN_CYCLES << TICK_BITS)
+        before writes (Cobham 1954), by the parts of the last time that reads and writes took."""
+        elapsed = self._fade()
         left = max(elapsed - self.dram_read_ticks, elapsed // DRAM_LEAST_IDLE)
         mean = self.machine.dram_drain_cycles * ((self.dram_write_ticks << 10) // left)
         mean += self.machine.dram_read_cycles * ((self.dram_read_ticks << 10) // left)
         return mean * self.machine.l2_slices.wait_parts(line) << (TICK_BITS - 20)
+
+    def _fade(self) -> int:
+        """Let DRAM's work count less, the older it is; over how many ticks that counts which is left."""
+        elapsed = self.l2_free_ticks - self.dram_since_ticks
+        while elapsed > DRAM_WINDOW_CYCLES << TICK_BITS:
+            elapsed >>= 1
+            self.dram_read_ticks >>= 1
+            self.dram_write_ticks >>= 1
+            self.dram_since_ticks = self.l2_free_ticks - elapsed
+        return elapsed
 
     def _dram(self, sectors: int, writes: bool = False) -> int:
         sector_ticks = self.machine.dram_write_ticks if writes else self.machine.dram_sector_ticks
