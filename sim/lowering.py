@@ -153,6 +153,7 @@ class Operation:
     follows_copies: bool = False
     bulk_sectors: int = 0
     past_l1: bool = False
+    passes_inactive: bool = False
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]

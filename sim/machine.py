@@ -168,6 +168,16 @@ class SliceTiming:
         part = line >> self.part_bits ^ scattered >> 15
         return 2 * pair + (part & 1) if self.count > 1 else 0
 
+    def wait_parts(self, line: int) -> int:
+        """How often the mean a read of the line waits in the queue of its slice's memory channel, in parts of
+        1,024: lengths scattered as in a queue that never runs dry, in equal steps within each halving."""
+        place = 2 * (line >> self.region_bits) + (self.slice_of(line) & 1)
+        mixed = place * SLICE_SPREAD & 0xFFFFFFFF
+        mixed = (mixed >> 15 ^ mixed) * WAIT_SPREAD & 0xFFFFFFFF
+        mixed = mixed >> 13 ^ mixed | 1 << 21
+        halvings = (mixed & -mixed).bit_length() - 1
+        return (2 * ((halvings << 10) + (mixed >> 22))) // 3
+
     def way_ticks(self, line: int, sm: int) -> int:
         """How much longer a line's way to an SM is than the shortest one. Which slice is near which SM is
         scattered by the same hash."""
@@ -180,10 +190,13 @@ class SliceTiming:
 
 
 SMS_APART = 4096
-DRAM_BEGIN_CYCLES = 4096
-"""For so long before a launch DRAM counts as idle, so that its first accesses do not find it busy."""
+DRAM_WINDOW_CYCLES = 4096
+"""What DRAM did counts half, each time that so many cycles are counted. For half as long before a launch it
+counts as idle, so that its first accesses do not find it busy."""
 DRAM_LEAST_IDLE = 12
 """DRAM counts as idle for this part of the time at least."""
+WAIT_SPREAD = 0x85EBCA77
+"""An odd number whose products scatter the bits of 32 (Collet, xxHash, its second prime)."""
 SLICE_SPREAD = 0x9E3779B1
 """2^32 over the golden ratio, made odd (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -243,6 +256,7 @@ class Machine:
     block_launch_cycles: int
     # From a block's exit to the first issue of the one that gets its room, at least.
     block_turnover_cycles: int
+    warp_launch_ticks: int  # the warps of a block follow each other
     block_turn: int | None  # schedulers; None: warps take the lowest free slots
     block_dispatch_ticks: int
     warp_dispatch_ticks: int
@@ -279,6 +293,7 @@ class Machine:
     taken_branch_cycles: int  # from a taken branch to its warp's next instruction, at least
     shared_pass_ticks: int
     stage_jobs: int  # that the data stage works on at once
+    shared_inactive_passes: int  # of a load or a store in which no lane takes part
     stage_entries: int  # jobs that wait for it or are in it; 0 where the arbiter waits instead
     shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
@@ -321,7 +336,8 @@ class Machine:
     l2_merges_reads: bool  # a read of a sector that another one waits for takes nothing of L2's server
     dram_sector_ticks: int  # of a sector read
     dram_write_ticks: int
-    dram_queue_cycles: int  # what an access waits for a DRAM that is busy for two thirds of the time
+    dram_drain_cycles: int  # what is left, in the mean, of the writes that a read finds DRAM at
+    dram_read_cycles: int  # and of the reads
     dram_latency_cycles: int
     fetch: FetchTiming
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
@@ -667,6 +683,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
         block_turnover_cycles=round(_optional(gpu, "sm.block_turnover_cycles")),
+        warp_launch_ticks=to_ticks(_optional(gpu, "sm.warp_launch_cycles")),
         block_turn=gpu.integer("sm.block_turn") if gpu.has("sm.block_turn") else None,
         block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
         warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
@@ -747,6 +764,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         taken_branch_cycles=gpu.integer("sm.taken_branch_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
         stage_jobs=round(_optional(gpu, "shared.jobs_at_once", 1)),
+        shared_inactive_passes=round(_optional(gpu, "shared.inactive_passes")),
         stage_entries=round(_optional(gpu, "shared.queue_entries")),
         shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
@@ -833,8 +851,9 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
+        dram_drain_cycles=round(_optional(gpu, "dram.write_drain_cycles")),
+        dram_read_cycles=round(_optional(gpu, "dram.read_drain_cycles")),
         # Two reads and a write take as long as three sectors of the sustained stream.
-        dram_queue_cycles=round(_optional(gpu, "dram.queue_cycles")),
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         fetch=_fetch(gpu),

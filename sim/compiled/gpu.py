@@ -523,10 +523,11 @@ def launch(st: State, i: int) -> None:
             words = st.source_warps + w * st.source_bytes
             call_source(st.source, (START, words, st.context, i, b, p + 64 * room))
         _start_warp(st, i, w, b, b * st.places + p, role, now)
-        charge(st, i, w, LAUNCHING, now, ready)
+        ready_at_launch = ready + (block.executing * st.warp_launch_ticks >> TICK_BITS)
+        charge(st, i, w, LAUNCHING, now, ready_at_launch)
         block.executing += 1
         block.unfinished += 1
-        proceed(st, i, w, ready, now)
+        proceed(st, i, w, ready_at_launch, now)
     if st.turns != 0 and block.unfinished % st.schedulers == 0:
         sm.next_scheduler = (sm.next_scheduler + st.block_turn) % st.schedulers
 

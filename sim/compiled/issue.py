@@ -329,9 +329,12 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
         if op.target >= 0 and op.effect != JOINS_PRODUCTS and op.effect != CLOSES_PRODUCTS:
             result(st, w, op.target, now + op.latency)
-    elif lanes != 0:
+    elif lanes != 0 or op.passes_inactive != 0:
+        if lanes == 0:
+            write_at(words, PASSES, 1)
         enqueue(st, i, s, w, now)
-    if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
+    inactive = lanes == 0 and op.passes_inactive == 0
+    if op.read_watched != 0 and (inactive or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
     scheduler = scheduler_at(st, i * st.schedulers + s)
     if scheduler.products_end > now:

@@ -122,6 +122,7 @@ class Code:
                 address_pass_ticks=operation.request.address_pass,
                 lane_bytes=operation.request.bytes,
                 past_l1=operation.past_l1,
+                passes_inactive=operation.passes_inactive,
                 stage_ticks=operation.request.stage,
                 later_ticks=operation.request.later,
                 lane_ticks=operation.request.lane,
@@ -488,6 +489,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "policy": _policy_code(machine.policy),
         "launch_cycles": machine.block_launch_cycles,
         "turnover_cycles": machine.block_turnover_cycles,
+        "warp_launch_ticks": machine.warp_launch_ticks,
         "block_dispatch_ticks": machine.block_dispatch_ticks,
         "warp_dispatch_ticks": machine.warp_dispatch_ticks,
         "block_refill_ticks": machine.block_refill_ticks,
@@ -550,7 +552,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l2_merges": int(machine.l2_merges_reads),
         **_slice_constants(machine.l2_slices),
         "dram_extra": machine.dram_extra_cycles,
-        "dram_queue": machine.dram_queue_cycles,
+        "dram_drain": machine.dram_drain_cycles,
+        "dram_read_drain": machine.dram_read_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered
         else machine.l2_return_cycles + 1 + min(0, machine.bulk_extra_cycles * (code.bulk_sectors > 0)),

@@ -115,7 +115,7 @@ LINK = np.dtype([("value", "i4")])
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
-    " block_refill_ticks warp_refill_ticks turnover_cycles turns block_turn"
+    " block_refill_ticks warp_refill_ticks turnover_cycles warp_launch_ticks turns block_turn"
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
@@ -126,9 +126,8 @@ _CONSTANTS = (
     " uses_memory tag_banks local_from local_end"
     " line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
-    " port_ticks l2_ticks l2_line_ticks"
-    " l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
-    " dram_queue"
+    " port_ticks l2_ticks l2_line_ticks l2_atomic_sector_ticks atomics_in_flight l2_return"
+    " dram_ticks dram_extra dram_drain dram_read_drain"
     " dram_write_ticks shares_dram l2_merges"
     " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
     " slice_sms slice_all_sms"
@@ -157,7 +156,7 @@ OP = _narrow(
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
-    ("address_pass_ticks lane_bytes past_l1", "i8"),
+    ("address_pass_ticks lane_bytes past_l1 passes_inactive", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -185,7 +184,8 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_deepest dram_sectors dram_busy slice_deepest",
+    "threads yields l2_free dram_free dram_deepest dram_sectors dram_since dram_reads dram_writes"
+    " slice_deepest",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.

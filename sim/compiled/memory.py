@@ -68,8 +68,11 @@ from smlab.sim.instruction_source import (
 
 TICK_BITS = 20
 SMS_APART = 4096
-DRAM_BEGIN_CYCLES, DRAM_LEAST_IDLE = 4096, 12
-SLICE_SPREAD = 0x9E3779B1  # these as in `smlab.sim.machine`, which loads what is not compiled
+DRAM_WINDOW_CYCLES, DRAM_LEAST_IDLE = 4096, 12
+SLICE_SPREAD, WAIT_SPREAD = (
+    0x9E3779B1,
+    0x85EBCA77,
+)  # these as in `smlab.sim.machine`, which loads what is not compiled
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
@@ -945,7 +948,7 @@ def _new_l2_line(st: State, tag: int) -> Word:
     """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM."""
     at, dirty = make(st, st.sms, tag)
     if dirty != 0 and st.writes_back == 0:
-        _dram(st, bits_set(dirty), st.dram_write_ticks)
+        _dram(st, bits_set(dirty), 1)
     return at
 
 
@@ -979,8 +982,8 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
             moment = served
         else:
-            moment = max(served, _dram(st, 1, st.dram_ticks)) + (st.dram_extra << TICK_BITS)
-            moment += _dram_queue(st)
+            moment = max(served, _dram(st, 1, 0)) + (st.dram_extra << TICK_BITS)
+            moment += _drain_wait(st, line.tag)
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:
@@ -988,30 +991,52 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
         ready.value = moment + queue_ticks * atomics_of_unsampled_blocks(st, sector)
     if store != LOAD:
         if st.writes_back != 0 and (line.dirty >> place) & 1 == 0:
-            _dram(st, 1, st.dram_write_ticks)
+            _dram(st, 1, 1)
         line.dirty |= 1 << place
     return moment
 
 
 @helper
-def _dram_queue(st: State) -> Word:
-    """What an access waits in DRAM for others, beyond its server's queue, in ticks: the mean of a queue with
-    equal services (Pollaczek and Khinchine), by the part of the time that DRAM was busy so far."""
+def _drain_wait(st: State, line: int) -> Word:
+    """How long a read of a line waits for what DRAM is at, in ticks: in the mean as in a queue in which reads
+    go before writes (Cobham 1954), by the parts of the last time that reads and writes took."""
     common = common_at(st, 0)
-    elapsed = common.l2_free + (DRAM_BEGIN_CYCLES << TICK_BITS)
-    idle = max(elapsed - common.dram_busy, elapsed // DRAM_LEAST_IDLE)
-    return (st.dram_queue * ((common.dram_busy >> 1 << 10) // idle)) << (TICK_BITS - 10)
+    elapsed = common.l2_free + (DRAM_WINDOW_CYCLES // 2 << TICK_BITS) - common.dram_since
+    while elapsed > DRAM_WINDOW_CYCLES << TICK_BITS:
+        common.dram_since += elapsed - (elapsed >> 1)
+        elapsed >>= 1
+        common.dram_reads >>= 1
+        common.dram_writes >>= 1
+    left = max(elapsed - common.dram_reads, elapsed // DRAM_LEAST_IDLE)
+    mean = st.dram_drain * ((common.dram_writes << 10) // left)
+    mean += st.dram_read_drain * ((common.dram_reads << 10) // left)
+    return mean * wait_parts(st, line) << (TICK_BITS - 20)
+
+
+@inlined
+def wait_parts(st: State, line: int) -> Word:
+    """How often the mean a read of a line waits in the queue of its slice's memory channel, in parts of
+    1,024."""
+    place = 2 * (line >> st.slice_region_bits) + (number_of_slice(st, line) & st.slice_both)
+    mixed = place * SLICE_SPREAD & 0xFFFFFFFF
+    mixed = (mixed >> 15 ^ mixed) * WAIT_SPREAD & 0xFFFFFFFF
+    mixed = mixed >> 13 ^ mixed | 1 << 21
+    return (2 * ((lowest_bit(mixed) << 10) + (mixed >> 22))) // 3
 
 
 @helper
-def _dram(st: State, sectors: int, sector_ticks: int) -> Word:
+def _dram(st: State, sectors: int, writes: int) -> Word:
+    sector_ticks = st.dram_write_ticks if writes != 0 else st.dram_ticks
     common = common_at(st, 0)
     arrival = common.l2_free
     if st.shares_dram != 0:
         common.dram_deepest = max(common.dram_deepest, common.dram_free - arrival)
     common.dram_free = max(arrival - common.dram_deepest, common.dram_free) + sectors * sector_ticks
     common.dram_sectors += sectors
-    common.dram_busy += sectors * sector_ticks
+    if writes != 0:
+        common.dram_writes += sectors * sector_ticks
+    else:
+        common.dram_reads += sectors * sector_ticks
     return max(arrival, common.dram_free)
 
 

@@ -119,10 +119,11 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
     elif op.unit == SHARED:
+        passes = job.passes if warp.lanes != 0 else 0
         if op.store != 0:
-            sm.store_passes += job.passes
+            sm.store_passes += passes
         else:
-            sm.load_passes += job.passes
+            sm.load_passes += passes
     if job.row >= 0:
         out = job_row_at(st, job.row)
         out.sm, out.sequence, out.warp, out.slot = i, sm.jobs, warp.row, op.slot

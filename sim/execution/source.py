@@ -445,6 +445,8 @@ def lower_machine_code(
                 follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
                 past_l1=asks_l2(micro.instruction),
+                passes_inactive=machine.shared_inactive_passes > 0
+                and micro.instruction.opcode in ("LDS", "STS"),
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

@@ -13,8 +13,8 @@ from smlab.sim.instruction_source import UnsampledFetches
 from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import (
-    DRAM_BEGIN_CYCLES,
     DRAM_LEAST_IDLE,
+    DRAM_WINDOW_CYCLES,
     TICK_BITS,
     CacheShape,
     Machine,
@@ -132,7 +132,9 @@ class MemorySystem:
         self.dram_free_ticks = 0
         self.dram_deepest_ticks = 0
         self.dram_sectors = 0
-        self.dram_busy_ticks = 0
+        self.dram_since_ticks = -(DRAM_WINDOW_CYCLES // 2) << TICK_BITS
+        self.dram_read_ticks = 0
+        self.dram_write_ticks = 0
 
     def hold(self, base_bytes: int, size_bytes: int) -> None:
         """What L2 holds at launch: the lines of a range, as if looked up in ascending order just before."""
@@ -187,7 +189,7 @@ class MemorySystem:
                 before = sector
             writes_back = self.unsampled is not None and self.unsampled.writes_back
             if evicted is not None and evicted.dirty and not writes_back:
-                self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
+                self._dram(evicted.dirty.bit_count(), writes=True)
             if hit:
                 self.l2.hits += 1
                 ready = line.ready_ticks[place]
@@ -198,8 +200,8 @@ class MemorySystem:
                 ready = served
             else:
                 self.l2.misses += 1
-                ready = max(served, self._dram(1, m.dram_sector_ticks)) + (m.dram_extra_cycles << TICK_BITS)
-                ready += self._dram_queue()
+                ready = max(served, self._dram(1)) + (m.dram_extra_cycles << TICK_BITS)
+                ready += self._drain_wait(sector // m.sectors_per_line)
             if atomic and not waits:
                 ready += lanes_per_word[sector] * asks.request.word
             if not hit or atomic or (m.l2_merges_reads and reads):
@@ -212,7 +214,7 @@ class MemorySystem:
                     line.ready_ticks[place] += lanes * asks.request.word
             if not reads:
                 if writes_back and not line.dirty >> place & 1:
-                    self._dram(1, m.dram_write_ticks)
+                    self._dram(1, writes=True)
                 line.dirty |= 1 << place
             last = max(last, ready + m.l2_slices.way_ticks(sector // m.sectors_per_line, job.sm))
         return ceil_cycles(last)
@@ -241,21 +243,36 @@ class MemorySystem:
         self.slice_busy_ticks[at] += occupied
         return max(arrival + ticks, self.slice_free_ticks[at] - occupied + ticks)
 
-    def _dram_queue(self) -> int:
-        """What an access waits in DRAM for others, beyond its server's queue: the mean of a queue with equal
-        services (Pollaczek and Khinchine), by the part of the time that DRAM was busy so far."""
-        elapsed = self.l2_free_ticks + (DRAM_BEGIN_CYCLES << TICK_BITS)
-        idle = max(elapsed - self.dram_busy_ticks, elapsed // DRAM_LEAST_IDLE)
-        busy = (self.dram_busy_ticks >> 1 << 10) // idle  # over twice the idle time, in parts of 1,024
-        return (self.machine.dram_queue_cycles * busy) << (TICK_BITS - 10)
+    def _drain_wait(self, line: int) -> int:
+        """How long a read of a line waits for what DRAM is at: in the mean as in a queue in which reads go
+        before writes (Cobham 1954), by the parts of the last time that reads and writes took."""
+        elapsed = self._fade()
+        left = max(elapsed - self.dram_read_ticks, elapsed // DRAM_LEAST_IDLE)
+        mean = self.machine.dram_drain_cycles * ((self.dram_write_ticks << 10) // left)
+        mean += self.machine.dram_read_cycles * ((self.dram_read_ticks << 10) // left)
+        return mean * self.machine.l2_slices.wait_parts(line) << (TICK_BITS - 20)
 
-    def _dram(self, sectors: int, sector_ticks: int) -> int:
+    def _fade(self) -> int:
+        """Let DRAM's work count less, the older it is; over how many ticks that counts which is left."""
+        elapsed = self.l2_free_ticks - self.dram_since_ticks
+        while elapsed > DRAM_WINDOW_CYCLES << TICK_BITS:
+            elapsed >>= 1
+            self.dram_read_ticks >>= 1
+            self.dram_write_ticks >>= 1
+            self.dram_since_ticks = self.l2_free_ticks - elapsed
+        return elapsed
+
+    def _dram(self, sectors: int, writes: bool = False) -> int:
+        sector_ticks = self.machine.dram_write_ticks if writes else self.machine.dram_sector_ticks
         arrival = self.l2_free_ticks
         self.dram_deepest_ticks = max(self.dram_deepest_ticks, self.dram_free_ticks - arrival)
         saved = self.dram_deepest_ticks if self.machine.shares_dram else 0
         self.dram_free_ticks = max(arrival - saved, self.dram_free_ticks) + sectors * sector_ticks
         self.dram_sectors += sectors
-        self.dram_busy_ticks += sectors * sector_ticks
+        if writes:
+            self.dram_write_ticks += sectors * sector_ticks
+        else:
+            self.dram_read_ticks += sectors * sector_ticks
         return max(arrival, self.dram_free_ticks)
 
 

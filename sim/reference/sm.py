@@ -24,6 +24,7 @@ from smlab.sim.instruction_source import (
 )
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
+from smlab.sim.machine import TICK_BITS
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
@@ -108,7 +109,7 @@ class StreamingMultiprocessor:
                 continue
             slot = self._take_slot()
             warp = self._new_warp(block, place, role, slot)
-            warp.ready = ready
+            warp.ready = ready + (len(block.warps) * self.machine.warp_launch_ticks >> TICK_BITS)
             self.launched_warps += 1
             block.warps.append(warp)
             scheduler = self.scheduler_of(warp)
@@ -213,8 +214,8 @@ class StreamingMultiprocessor:
     ) -> None:
         """Execute the selected instruction of a warp that a source leads, and send it where it belongs.
 
-        An instruction without a lane takes no place in a queue. Its control code says when the warp may
-        issue again, and which scoreboards wait for its operands and its result.
+        An instruction without a lane takes no place in a queue, unless it makes a pass. Its control code says
+        when the warp may issue again, and which scoreboards wait for its operands and its result.
         """
         assert self.source is not None
         state, mask, warp.passes, warp.addresses = self.source.next(self.index, warp.slot, now)
@@ -238,7 +239,8 @@ class StreamingMultiprocessor:
             read_at = max(read_at, now + interval)
             if target >= 0:
                 warp.result_at[target] = max(warp.result_at[target], now + latency)
-        elif warp.lanes:
+        elif warp.lanes or operation.passes_inactive:
+            warp.passes = warp.passes if warp.lanes else 1
             self._enqueue(warp, operation, scheduler.index, now)
             read_target = -1
         if read_target >= 0:
@@ -346,7 +348,7 @@ class StreamingMultiprocessor:
             self.atomic_lanes += job.lanes
             self.atomic_passes += job.passes
         elif operation.cls.unit is Unit.SHARED:
-            self.shared_passes[operation.cls.operation] += job.passes
+            self.shared_passes[operation.cls.operation] += job.passes if job.lanes else 0
         self.path.accept(job, subcore)
 
     # What comes back

@@ -3,15 +3,17 @@ a key of its description. Expected cycles are worked out by hand."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.instruction import SassInstruction
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record
 from smlab.sim.address_patterns import Affine, Strided
+from smlab.sim.instructions import CLASSES
 from smlab.sim.isa.decode.control import asks_l2
 from smlab.sim.lowering import LoweredKernel, lower
-from smlab.sim.machine import TICK_BITS, Machine, SliceTiming, StoreTiming, machine_from
+from smlab.sim.machine import TICK_BITS, CacheShape, Machine, SliceTiming, StoreTiming, machine_from
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES
 
@@ -210,3 +212,66 @@ def test_a_block_begins_so_long_after_the_one_in_its_room_left(machine: Machine,
     assert late.cycles - early.cycles == 2 * (500 - machine.block_launch_cycles)
     begun = sorted(late.issues.cycle.tolist())
     assert exits[0] + 500 in begun
+
+
+def test_the_warps_of_a_block_begin_one_after_the_other(machine: Machine, engine: str) -> None:
+    kernel = replace(_kernel(Instruction("fp32")), roles=((0,) * 4,))
+
+    def begun(ticks: int) -> list[int]:
+        result = _run(engine, lower(kernel, replace(machine, warp_launch_ticks=ticks)))
+        assert result.issues is not None
+        return sorted((result.issues.cycle - result.issues.cycle.min()).tolist())
+
+    assert begun(0) == [0, 0, 0, 0]  # four schedulers
+    assert begun(7 << TICK_BITS - 1) == [0, 3, 7, 10]  # 3.5 cycles
+
+
+def _waits(machine: Machine, engine: str, writes: int, reads: int = 64) -> list[int]:
+    """What loads of one line each wait beyond one with nothing before it. Before each go ``writes`` sectors
+    that are evicted from L2, dirty."""
+    dram = replace(
+        machine,
+        l2=CacheShape(1, 1),
+        l1=CacheShape(1, 1),
+        dram_sector_ticks=1 << TICK_BITS,
+        dram_write_ticks=8 << TICK_BITS,
+        l2_slices=SliceTiming(count=8, sector_ticks=1),
+    )
+    body = []
+    for n in range(reads):
+        for k in range(writes):
+            place = Affine(base_bytes=(1 << 24) + 4096 * (writes * n + k), lane_stride_bytes=0)
+            body.append(Instruction("global-store", memory=place))
+        place = Affine(base_bytes=1024 * n, lane_stride_bytes=0)
+        body.append(Instruction("global-load", name=f"x{n}", after=(f"x{n - 1}",) * bool(n), memory=place))
+
+    def latencies(drain: int, of_reads: int) -> list[int]:
+        kernel = replace(_kernel(*body), in_l2=(0, 0))
+        changed = replace(dram, dram_drain_cycles=drain, dram_read_cycles=of_reads)
+        jobs = _run(engine, lower(kernel, changed)).jobs
+        assert jobs is not None
+        loads = np.isin(jobs.op, [CLASSES["global-load"].code])
+        return (jobs.completion - jobs.issue)[loads].tolist()
+
+    return [a - b for a, b in zip(latencies(900, 0), latencies(0, 0), strict=True)]
+
+
+def test_reads_wait_for_the_writes_that_dram_is_at(machine: Machine, engine: str) -> None:
+    """Without writes nobody waits. With more of them the wait grows, and it differs from region to region."""
+    none, few, many = (_waits(machine, engine, writes) for writes in (0, 1, 3))
+    assert set(none) == {0}
+    assert 0 < np.mean(few[32:]) < np.mean(many[32:])
+    assert np.std(many[32:]) > np.mean(many[32:]) / 2
+
+
+def test_lengths_of_waits_are_those_of_a_queue_that_never_runs_dry() -> None:
+    """Exponential in their mean and their spread; the lines of one slice's part of a region have one, and of
+    32 regions 16 KiB apart the longest is 4.06 of the mean (the 32nd harmonic number)."""
+    slices = SliceTiming(count=80, part_bits=1, region_bits=3)
+    parts = np.array([[slices.wait_parts(line) for line in range(8 * n, 8 * n + 8)] for n in range(20_000)])
+    assert parts.mean() / 1024 == pytest.approx(1, abs=0.02)
+    assert parts[:, 0].std() / 1024 == pytest.approx(1, abs=0.05)
+    assert all(len(set(row)) <= 2 for row in parts.tolist())
+    assert parts.max(axis=1).mean() / 1024 == pytest.approx(1.5, abs=0.03)
+    apart = np.array([slices.wait_parts(128 * n) for n in range(32 * 2_000)]).reshape(-1, 32)
+    assert apart.max(axis=1).mean() / 1024 == pytest.approx(4.06, rel=0.05)

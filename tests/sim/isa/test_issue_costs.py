@@ -143,3 +143,31 @@ def test_an_address_in_uniform_registers_is_not_read_of_the_lanes(
     machine = machine_from(load_gpu("rtx-2070-super"))
     lowered = lower_machine_code(launch([instruction, "EXIT"]), machine, 1)
     assert lowered.programs[0].operations[0].request.address == cycles * TICKS_PER_CYCLE
+
+
+@pytest.mark.parametrize("access", ["LDS R4, [R2]", "STS [R2], R4"])
+def test_an_access_to_shared_memory_without_a_lane_may_make_a_pass(execute: Execute, access: str) -> None:
+    """P0 holds for no lane. Where a description says so, the access goes the way of one that makes a pass,
+    which is not counted among those of loads and stores."""
+    never = ("MOV R2, RZ", "ISETP.NE.AND P0, PT, RZ, RZ, PT")
+    idle = execute(*never, f"@P0 {access}")
+    passing = execute(*never, f"@P0 {access}", shared_inactive_passes=1)
+    taking_part = execute(*never, access, shared_inactive_passes=1)
+    assert idle.jobs is not None
+    assert passing.jobs is not None
+    assert taking_part.jobs is not None
+    assert len(idle.jobs.issue) == 0
+    assert (passing.jobs.passes.tolist(), passing.jobs.lanes.tolist()) == ([1], [0])
+    assert passing.sms[0].shared_load_passes == passing.sms[0].shared_store_passes == 0
+    way = (taking_part.jobs.completion - taking_part.jobs.issue).tolist()
+    assert (passing.jobs.completion - passing.jobs.issue).tolist() == way
+    assert passing.cycles == taking_part.cycles > idle.cycles
+
+
+def test_what_asks_for_global_memory_without_a_lane_takes_its_issue_alone(execute: Execute) -> None:
+    never = ("ISETP.NE.AND P0, PT, RZ, RZ, PT",)
+    for access in ("@P0 LDG.E R4, [R2.64]", "@P0 ATOMS.ADD R4, [R2], R5"):
+        assert (
+            execute(*never, access, shared_inactive_passes=1).cycles
+            == execute(*never, access, shared_inactive_passes=0).cycles
+        )
