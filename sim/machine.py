@@ -146,7 +146,8 @@ class SliceTiming:
     ``atomic_sector_ticks`` for a sector, and ``atomic_line_ticks`` for each line. Of ``all_sms`` SMs
     ``sms`` are simulated: what they ask of a slice, the others ask as well. With ``waits_for_lanes`` it
     serves the lanes on one word before it takes the next sector. The ways between SMs and slices differ by up
-    to ``spread_ticks``.
+    to ``spread_ticks``. With two ``partitions`` half of an atomic's way leads past a slice of the other one,
+    and its result's as well.
     """
 
     count: int = 0
@@ -159,6 +160,9 @@ class SliceTiming:
     all_sms: int = 1
     waits_for_lanes: bool = False
     spread_ticks: int = 0
+    partitions: int = 1
+    cas_factor: float = 1.0
+    double_factor: float = 1.0
 
     def slice_of(self, line: int) -> int:
         """The slice that a line lies in. Regions are spread by Knuth's multiplicative hash, which puts
@@ -177,6 +181,16 @@ class SliceTiming:
         mixed = mixed >> 13 ^ mixed | 1 << 21
         halvings = (mixed & -mixed).bit_length() - 1
         return (2 * ((halvings << 10) + (mixed >> 22))) // 3
+
+    def across(self, number: int) -> int:
+        """The slice of the other partition that the SMs over there ask for what lies in slice ``number``."""
+        return self.count - 1 - number
+
+    def past_ticks(self, returns: bool) -> int:
+        """What an atomic's sector takes of the slice across, in the mean of the SMs: half of them ask there
+        first, and a result comes back that way."""
+        passes = (2 if returns else 1) if self.partitions > 1 else 0
+        return passes * self.atomic_sector_ticks // 2
 
     def way_ticks(self, line: int, sm: int) -> int:
         """How much longer a line's way to an SM is than the shortest one. Which slice is near which SM is
@@ -206,7 +220,8 @@ class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
     comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
     each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
-    a word. ``bytes`` are a lane's of a load or store, whole words."""
+    a word; of its slice of L2 for a sector, and of the slice across. ``bytes`` are a lane's of a load or
+    store, whole words."""
 
     address: int = 0
     stage: int = 0
@@ -216,6 +231,8 @@ class RequestTicks:
     word: int = 0
     address_pass: int = 0
     bytes: int = 0
+    sector: int = 0
+    past: int = 0
 
 
 NO_REQUEST = RequestTicks()
@@ -440,9 +457,11 @@ class Machine:
         registers: int = 1,
         floating: bool = False,
         address_registers: int = ADDRESS_REGISTERS,
+        slice_factor: float = 1.0,
     ) -> RequestTicks:
         """What an access of a class takes whose operands, without the address, or whose result fill
-        ``registers`` of a lane."""
+        ``registers`` of a lane. A sector of an atomic takes its slice of L2 ``slice_factor`` times as long as
+        one of an addition."""
         stage = self.stage_ticks(cls)
         if cls.unit is Unit.ATOMIC:
             return RequestTicks(self.atomic_address_ticks, stage)
@@ -469,6 +488,8 @@ class Machine:
             lane=4 * registers * own.byte_ticks,
             packet=own.packet_ticks if cls.operation == "reduce" else own.return_packet_ticks,
             word=own.float_word_ticks if floating else own.word_ticks,
+            sector=round(slice_factor * self.l2_slices.atomic_sector_ticks),
+            past=self.l2_slices.past_ticks(cls.operation == "atomic"),
         )
 
     def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
@@ -561,6 +582,9 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         atomic_line_ticks=to_ticks(gpu.number("l2.slice_atomic_line_cycles")),
         waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
         spread_ticks=to_ticks(_optional(gpu, "l2.slice_spread_cycles")),
+        partitions=round(_optional(gpu, "l2.partitions", 1)),
+        cas_factor=_optional(gpu, "l2.slice_cas_factor", 1),
+        double_factor=_optional(gpu, "l2.slice_double_factor", 1),
     )
 
 

@@ -128,6 +128,8 @@ class Code:
                 lane_ticks=operation.request.lane,
                 packet_ticks=operation.request.packet,
                 word_ticks=operation.request.word,
+                sector_ticks=operation.request.sector,
+                past_ticks=operation.request.past,
                 cas=cls.operation == "cas",
                 store={"store": layout.STORE, "constant": layout.CONSTANT}.get(cls.operation, layout.LOAD),
             )
@@ -162,6 +164,8 @@ class Code:
                 store=layout.BULK + does,
                 extra=machine.bulk_extra_cycles,
                 word_ticks=operation.request.word,
+                sector_ticks=operation.request.sector,
+                past_ticks=operation.request.past,
             )
         if operation.fence_cycles:
             values["extra"] = operation.fence_cycles
@@ -572,9 +576,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
 
 
 def _slice_constants(slices: SliceTiming) -> dict[str, int]:
-    """What an access takes of a slice of L2, and what the slice then has to do for all SMs; the atomic's
-    line in the line's own ticks."""
-    atomic, first = slices.atomic_sector_ticks, slices.atomic_sector_ticks + slices.atomic_line_ticks
+    """What a read or a store takes of a slice of L2, and what the slice then has to do for all SMs; what an
+    atomic takes of it for a line, beyond its sectors."""
     return {
         "slices": slices.count,
         "slice_pairs": slices.count // 2,
@@ -583,10 +586,7 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
         "slice_region_bits": slices.region_bits,
         "slice_ticks": slices.sector_ticks,
         "slice_occupied": slices.occupied(slices.sector_ticks),
-        "slice_atomic_ticks": atomic,
-        "slice_atomic_occupied": slices.occupied(atomic),
-        "slice_line_ticks": first,
-        "slice_line_occupied": slices.occupied(first),
+        "slice_line_ticks": slices.atomic_line_ticks,
         "slice_waits": int(slices.waits_for_lanes),
         "slice_spread": slices.spread_ticks,
         "slice_sms": slices.sms,

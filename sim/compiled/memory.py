@@ -801,6 +801,7 @@ def serve_l2(st: State, index: int) -> Word:
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     slice_line, begun, served, ahead = -1, -1, 0, 0
+    number, past = 0, op_at(st, access.op).past_ticks
     own, way, partial = slice_at(st, 0), 0, _partial(st, index)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
@@ -830,17 +831,14 @@ def serve_l2(st: State, index: int) -> Word:
         begun = tag
         served = common.l2_free
         if st.slices != 0:
-            if store != REDUCE:
-                ticks, occupied = st.slice_ticks, st.slice_occupied
-            elif tag != slice_line:
-                ticks, occupied = st.slice_line_ticks, st.slice_line_occupied
-            else:
-                ticks, occupied = st.slice_atomic_ticks, st.slice_atomic_occupied
+            ticks, occupied = st.slice_ticks, st.slice_occupied
+            if store == REDUCE:
+                ticks = op_at(st, access.op).sector_ticks + int(tag != slice_line) * st.slice_line_ticks
+                ticks += st.slice_waits * (lanes_per_word - 1) * word_ticks
+                occupied = of_all_sms(st, ticks)
             if tag != slice_line:
-                slice_line, own = tag, slice_of(st, tag)
-            if store == REDUCE and st.slice_waits != 0:
-                ticks += (lanes_per_word - 1) * word_ticks
-                occupied = -(-ticks * st.slice_all_sms // st.slice_sms)
+                slice_line, number = tag, number_of_slice(st, tag)
+                own = slice_at(st, number)
             arrival, saved = access.when << TICK_BITS, 0
             if st.shares_dram != 0:
                 saved = max(common.slice_deepest, own.free - arrival)
@@ -849,6 +847,10 @@ def serve_l2(st: State, index: int) -> Word:
             own.free = begin + occupied
             own.busy += occupied
             served = max(served, max(arrival, begin) + ticks)
+            if store == REDUCE and past != 0:
+                across = slice_at(st, st.slices - 1 - number)
+                across.free = max(arrival - saved, across.free) + of_all_sms(st, past)
+                across.busy += of_all_sms(st, past)
         if at == 0:
             at = _new_l2_line(st, tag)
         # A slice that waits for the lanes has those of all SMs already.
@@ -929,9 +931,9 @@ def number_of_slice(st: State, line: int) -> Word:
 
 
 @inlined
-def slice_of(st: State, line: int) -> Word:
-    """The slice of L2 that a line lies in."""
-    return slice_at(st, number_of_slice(st, line))
+def of_all_sms(st: State, ticks: int) -> Word:
+    """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
+    return -(-ticks * st.slice_all_sms // st.slice_sms)
 
 
 @inlined

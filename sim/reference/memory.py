@@ -183,8 +183,11 @@ class MemorySystem:
                     done = min(ahead, ticks)
                     ahead, ticks = ahead - done, ticks - done
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
-                lanes = (lanes_per_word[sector] - 1) * asks.request.word if atomic and waits else 0
-                in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
+                ticks = m.l2_slices.sector_ticks
+                if atomic:
+                    ticks = asks.request.sector + (m.l2_slices.atomic_line_ticks if begins_line else 0)
+                    ticks += (lanes_per_word[sector] - 1) * asks.request.word if waits else 0
+                in_slice = self._slice(sector, now << TICK_BITS, ticks, asks.request.past if atomic else 0)
                 served = max(self.l2_free_ticks, in_slice)
                 before = sector
             writes_back = self.unsampled is not None and self.unsampled.writes_back
@@ -228,20 +231,27 @@ class MemorySystem:
             return self.machine.l2_sector_ticks
         return stores.l2_sector_ticks + (stores.l2_partial_line_ticks if begins_partial_line else 0)
 
-    def _slice(self, sector: int, arrival: int, atomic: bool, begins_line: bool, lanes: int) -> int:
-        """When a sector's slice has served it, and its lanes for so many ticks; 0 where L2 has none. In a
-        sample, what the other SMs ask of the slice comes behind it."""
+    def _slice(self, sector: int, arrival: int, ticks: int, past: int) -> int:
+        """When a sector's slice has served it for so many ticks; 0 where L2 has none. In a sample, what the
+        other SMs ask of the slice comes behind it. The slice across, which nobody waits for here, takes
+        ``past`` ticks."""
         timing = self.machine.l2_slices
         if not timing.count:
             return 0
-        ticks = timing.atomic_sector_ticks if atomic else timing.sector_ticks
-        ticks += (timing.atomic_line_ticks if atomic and begins_line else 0) + lanes
-        occupied, at = timing.occupied(ticks), timing.slice_of(sector // self.machine.sectors_per_line)
+        at = timing.slice_of(sector // self.machine.sectors_per_line)
         self.slice_deepest_ticks = max(self.slice_deepest_ticks, self.slice_free_ticks[at] - arrival)
-        saved = self.slice_deepest_ticks if self.machine.shares_dram else 0
-        self.slice_free_ticks[at] = max(arrival - saved, self.slice_free_ticks[at]) + occupied
-        self.slice_busy_ticks[at] += occupied
-        return max(arrival + ticks, self.slice_free_ticks[at] - occupied + ticks)
+        earliest = arrival - (self.slice_deepest_ticks if self.machine.shares_dram else 0)
+        begin = self._occupy(at, earliest, timing.occupied(ticks))
+        if past:
+            self._occupy(timing.across(at), earliest, timing.occupied(past))
+        return max(arrival, begin) + ticks
+
+    def _occupy(self, at: int, earliest: int, ticks: int) -> int:
+        """When slice ``at`` begins with work of so many ticks."""
+        begin = max(earliest, self.slice_free_ticks[at])
+        self.slice_free_ticks[at] = begin + ticks
+        self.slice_busy_ticks[at] += ticks
+        return begin
 
     def _drain_wait(self, line: int) -> int:
         """How long a read of a line waits for what DRAM is at: in the mean as in a queue in which reads go

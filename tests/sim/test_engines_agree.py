@@ -106,6 +106,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
             all_sms=draw(st.integers(3, 100)),
             waits_for_lanes=draw(st.booleans()),
             spread_ticks=draw(st.integers(0, 100)) * TICKS_PER_CYCLE,
+            partitions=draw(st.integers(1, 2)),
         ),
     )
 

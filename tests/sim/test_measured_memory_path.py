@@ -177,6 +177,45 @@ def test_a_slice_serves_all_lanes_on_a_word_before_the_next_sector(machine: Mach
     assert cycles(True, 60) - cycles(True, 20) == 40 * 2 * (1 + 31 * 2)
 
 
+@pytest.mark.parametrize(("operation", "passes"), [("global-reduce", 1), ("global-atomic", 2)])
+def test_half_of_the_sms_ask_a_slice_of_their_own_partition_first(
+    machine: Machine, engine: str, operation: str, passes: int
+) -> None:
+    """Two warps add to a line each, in the two slices of L2, which lie across from each other: each slice has
+    four sectors of its own a round, and half of four others, twice where a result comes back. Two warps on
+    one slice wait for its own eight alone. In a sample of one of 12 SMs all that comes twelve times."""
+
+    def cycles(partitions: int, apart: int, times: int, all_sms: int) -> int:
+        slices = SliceTiming(
+            count=2,
+            atomic_sector_ticks=10 << TICK_BITS,
+            partitions=partitions,
+            sms=2,
+            all_sms=all_sms,
+        )
+        atomics = replace(machine.global_atomics, word_ticks=1, in_flight=1000)
+        changed = replace(machine, l2_slices=slices, global_atomics=atomics)
+        add = Instruction(operation, memory=Affine(lane_stride_bytes=4, warp_stride_bytes=apart))
+        kernel = replace(
+            _kernel(Loop(times, (add,)), blocks=2, sms=2), programs=(Program("p", (Loop(times, (add,)),)),)
+        )
+        return _run(engine, lower(kernel, changed)).cycles
+
+    def added(partitions: int, apart: int, all_sms: int = 2) -> int:
+        return cycles(partitions, apart, 60, all_sms) - cycles(partitions, apart, 20, all_sms)
+
+    assert added(1, 256) == 40 * 4 * 10
+    assert added(2, 256) == 40 * 4 * (10 + 5 * passes)
+    assert added(2, 128) == 2 * added(1, 256)
+    assert added(2, 256, all_sms=24) == pytest.approx(12 * added(2, 256), rel=0.01)
+
+
+def test_each_slice_lies_across_from_one_other() -> None:
+    slices = SliceTiming(count=80)
+    assert sorted(map(slices.across, range(80))) == list(range(80))
+    assert all(slices.across(slices.across(n)) == n != slices.across(n) for n in range(80))
+
+
 def test_slices_lie_at_several_distances_and_the_description_tells_the_middle(
     machine: Machine, engine: str
 ) -> None:

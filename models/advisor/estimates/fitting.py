@@ -216,8 +216,11 @@ class ReplayFit:
 
 
 def _atomic_weight(gpu: Gpu) -> float:
-    """What a sector of atomics takes of L2, or of its slice, over a sector read; a line has four."""
+    """What a sector of atomics takes of L2, or of its slices, over a sector read; a line has four. Half of
+    the SMs ask a slice of their own partition as well."""
     if not gpu.has("l2.slice_bytes") or not gpu.number("l2.slice_bytes"):
         return gpu.number("l2.atomic_sector_factor")
     each = gpu.number("l2.slice_atomic_sector_cycles") + gpu.number("l2.slice_atomic_line_cycles") / 4
+    if gpu.has("l2.partitions") and gpu.integer("l2.partitions") > 1:
+        each += gpu.number("l2.slice_atomic_sector_cycles") / 2
     return each / gpu.number("l2.slice_sector_cycles")

@@ -341,7 +341,9 @@ STREAM = [
 @pytest.mark.parametrize("engine", ["compiled", "simpy"])
 def test_a_taken_branch_keeps_its_warp(launch: Launch, engine: str) -> None:
     """At least so long. What the compiler writes behind it counts towards that."""
-    gpus = [load_gpu("v100").with_values({"sm.taken_branch_cycles": n}, source="test") for n in (0, 1, 30, 35)]
+    gpus = [
+        load_gpu("v100").with_values({"sm.taken_branch_cycles": n}, source="test") for n in (0, 1, 30, 35)
+    ]
     cycles = [run_machine_code(launch(LOOP), gpu, engine=engine).cycles for gpu in gpus]
     assert cycles[1] == cycles[0] < cycles[2]
     assert cycles[3] - cycles[2] == 5 * 63  # the last of 64 is not taken

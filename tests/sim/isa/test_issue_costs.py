@@ -171,3 +171,25 @@ def test_what_asks_for_global_memory_without_a_lane_takes_its_issue_alone(execut
             execute(*never, access, shared_inactive_passes=1).cycles
             == execute(*never, access, shared_inactive_passes=0).cycles
         )
+
+
+@pytest.mark.parametrize(
+    ("instruction", "factor"),
+    [
+        ("RED.E.ADD.STRONG.GPU [R24], R2", 1),
+        ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R24], R2", 1),
+        ("RED.E.ADD.F64.RN.STRONG.GPU [R24], R2", 1.75),
+        ("RED.E.MAX.64.STRONG.GPU [R24], R2", 1),
+        ("ATOMG.E.EXCH.STRONG.GPU PT, R2, [R24], R4", 1),
+        ("ATOMG.E.CAS.STRONG.GPU PT, R2, [R24], R4, R5", 2.5),
+    ],
+)
+def test_a_slice_takes_longer_for_compare_and_swaps_and_for_doubles(
+    launch: Launch, instruction: str, factor: float
+) -> None:
+    keys = {"l2.slice_cas_factor": 2.5, "l2.slice_double_factor": 1.75, "l2.partitions": 2}
+    machine = machine_from(load_gpu("h100-sxm").with_values(keys, source="a test"))
+    (operation, _) = lower_machine_code(launch([instruction, "EXIT"]), machine, 1).programs[0].operations
+    one = machine.l2_slices.atomic_sector_ticks
+    assert operation.request.sector == round(factor * one)
+    assert operation.request.past == (one if instruction.startswith("ATOMG") else one // 2)
