@@ -2,7 +2,8 @@
 
 The trees are *oblivious*: all nodes of a level ask the same question. So a tree of depth d is d questions and
 2**d answers, and is evaluated for many kernels at once (L. Prokhorenkova et al., "CatBoost: unbiased boosting
-with categorical features", NeurIPS 2018, Section 4).
+with categorical features", NeurIPS 2018, Section 4). Fitting is in
+`smlab.validation.campaigns.utilization_maps`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ class BoostedTrees:
             values += leaves[(features_of_rows[:, features] > thresholds) @ powers]
         return values
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers, as `from_json` takes them: leaves in hundred-thousandths, thresholds to seven digits
+        and never below what they are, so that a feature equal to one stays on its side."""
+        return {
+            "start": self.start,
+            "features": self.features.tolist(),
+            "thresholds": [[_not_below(x) for x in row] for row in self.thresholds.tolist()],
+            "leaves": np.rint(self.leaves / LEAF).astype(np.int64).tolist(),
+        }
+
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> BoostedTrees:
         """Raises `ValueError`, `KeyError` or `TypeError` for what is no such document."""
@@ -49,3 +60,7 @@ class BoostedTrees:
         if features.shape != thresholds.shape or leaves.shape != (len(features), 2 ** features.shape[1]):
             raise ValueError("trees whose questions and answers do not fit each other")
         return cls(float(document["start"]), features, thresholds, leaves)
+
+
+def _not_below(value: float) -> float:
+    return float(f"{value + 5e-7 * abs(value):.7g}")

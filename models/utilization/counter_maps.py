@@ -1,7 +1,8 @@
 """What each set of counters tells of a kernel: utilization of the atomic unit, and what a change would gain.
 
 The maps (``models/utilization/counter_maps.json``) are learnt from the simulated campaign that the trust map
-comes from, in which every kernel was also run with each change. A map belongs to a set of counters
+comes from, in which every kernel was also run with each change; made anew by
+`smlab.models.utilization.trust_map.MAKE`. A map belongs to a set of counters
 (`smlab.models.utilization.counter_sets`) and a quantity. It has three parts. A sum of small trees gives the
 median of what is added to a plain answer (the closed network's utilization; that nothing is gained). A second
 sum gives the width: how far off the first one is. Last come the quantiles of (truth - median) / width. They
@@ -34,8 +35,8 @@ from smlab.models.utilization.counter_sets import (
     feature_table,
     gain_by_waiting,
 )
-from smlab.models.utilization.model_files import check_features, read_map
-from smlab.models.utilization.trust_map import UtilizationEstimates
+from smlab.models.utilization.model_files import check_features, read_map, write_map
+from smlab.models.utilization.trust_map import MAKE, UtilizationEstimates
 
 Floats = NDArray[np.float64]
 
@@ -140,11 +141,28 @@ class CounterMaps:
     about: Mapping[str, Any]
     maps: Mapping[str, CounterMap]
 
+    def write(self, path: Path) -> None:
+        """Write as JSON, numbers rounded to what they are known to."""
+        maps = {
+            name: {
+                "features": list(m.features),
+                "median": {q: t.as_json() for q, t in m.median.items()},
+                "width": {q: t.as_json() for q, t in m.width.items()},
+                "residuals": {q: r.tolist() for q, r in m.residuals.items()},
+                "chance": m.chance.as_json(),
+                "limits": list(m.limits),
+                "reach": m.reach.tolist(),
+            }
+            for name, m in self.maps.items()
+        }
+        document = {"format": "smlab counter maps", "version": VERSION, "about": self.about, "maps": maps}
+        write_map(path, document, compact=True)
+
     @classmethod
     def read(cls, path: Path = PATH) -> CounterMaps:
-        """Read maps; `SmlabError` naming the file on anything else, and on a map that was
-        fitted on other features than `feature_names`."""
-        with read_map(path, "counter maps", VERSION) as document:
+        """Read what `write` wrote; `SmlabError` naming the file and the command that makes it on anything
+        else, and on a map that was fitted on other features than `feature_names`."""
+        with read_map(path, "counter maps", VERSION, MAKE) as document:
             maps = {name: _map_of(m) for name, m in document["maps"].items()}
             read = cls(document["about"], {which: maps[which] for which in SETS})
         for which, fitted in read.maps.items():

@@ -2,8 +2,9 @@
 known.
 
 The trust map (``models/utilization/trust_map.json``) comes from a campaign of simulated kernels whose exact
-utilization is known; ``validation/campaigns/README.md`` says where its code is. What it holds is in numbers
-without a unit of their own, so that it serves every GPU with a service table:
+utilization is known; made anew by ``python -m smlab.validation.campaigns.utilization_maps --out
+models/utilization/trust_map.json``. What it holds is in numbers without a unit of their own, so that it
+serves every GPU with a service table:
 
 - *floor* and *ceiling*: the counted throughput X times the least and the most time that the unit can be busy
   with a job, S at full load and S(1). They follow from the counters and the table alone. How the arrivals are
@@ -24,7 +25,7 @@ without a unit of their own, so that it serves every GPU with a service table:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.rows import Rows
 from smlab.models.utilization.closed_estimator import ClosedEstimate, estimate_closed
-from smlab.models.utilization.model_files import check_features, read_map
+from smlab.models.utilization.model_files import check_features, read_map, write_map
 from smlab.models.utilization.service_table import ServiceTable
 from smlab.models.utilization.simultaneous_arrivals import BatchService, batch_service
 
@@ -43,6 +44,7 @@ Floats = NDArray[np.float64]
 
 VERSION: Final = 3
 PATH: Final = Path(__file__).with_name("trust_map.json")
+MAKE: Final = "python -m smlab.validation.campaigns.utilization_maps --out models/utilization/trust_map.json"
 
 OCCUPANCY, CLOSED_BATCH, CLOSED = "occupancy", "closed, batch table", "closed, looped table"
 ESTIMATORS: Final = (OCCUPANCY, CLOSED_BATCH, CLOSED)
@@ -306,11 +308,16 @@ class TrustMap:
             ends.append(estimates.utilization[estimator] + by_bin[bins] * estimates.features.scale)
         return np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
 
+    def write(self, path: Path) -> None:
+        """Write the map as JSON, numbers rounded to what they are known to."""
+        document = {"format": "smlab trust map", "version": VERSION, **asdict(self)}
+        write_map(path, document)
+
     @classmethod
     def read(cls, path: Path = PATH) -> TrustMap:
-        """Read a map; `SmlabError` naming the file on anything else, and on a map of other
-        features than `BINNED` and `RANGED`."""
-        with read_map(path, "trust map", VERSION) as document:
+        """Read what `write` wrote; `SmlabError` naming the file and the command that makes it on anything
+        else, and on a map of other features than `BINNED` and `RANGED`."""
+        with read_map(path, "trust map", VERSION, MAKE) as document:
             known = cls(
                 about=document["about"],
                 edges={k: tuple(v) for k, v in document["edges"].items()},

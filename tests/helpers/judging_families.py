@@ -7,8 +7,10 @@ from typing import Final
 
 from numpy.random import Generator
 
-from atomic_kernels import (
-    BARRIER,
+from smlab.sim.address_patterns import RandomWords, Strided
+from smlab.sim.machine import Machine
+from smlab.sim.workloads.workload import Instruction, Kernel, Loop
+from smlab.validation.campaigns.utilization_maps.building import (
     Body,
     arithmetic,
     draw_atomics,
@@ -21,9 +23,8 @@ from atomic_kernels import (
     stream,
     think_cycles,
 )
-from smlab.sim.address_patterns import RandomWords, Strided
-from smlab.sim.machine import Machine
-from smlab.sim.workloads.workload import Instruction, Kernel, Loop
+
+BARRIER = Instruction("barrier")
 
 
 def sort_pass(rng: Generator, machine: Machine) -> Kernel:

@@ -1,4 +1,4 @@
-"""Tables as dataclasses of arrays: their rows are taken, whatever holds them."""
+"""Tables as dataclasses of arrays: their rows are taken and joined, whatever holds them."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def test_rows_are_taken_by_mask_and_by_number() -> None:
         assert some.inner.values.tolist() == [1, 3]
         assert some.by_name["twice"].tolist() == [[1, 2], [3, 6]]
         assert (some.name, some.missing) == ("all", None)
+
+
+def test_parts_are_joined_in_order() -> None:
+    both = Outer.joined(outer(n) for n in (1, 7))
+    assert both.inner.values.tolist() == [1, 2, 3, 7, 8, 9]
+    assert both.by_name["twice"].shape == (6, 2)
+    assert both.name == "all"

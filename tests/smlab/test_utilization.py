@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-from atomic_kernels import FAMILIES, drawn
 from profiler_formats import write_ncu_long, write_nvprof
 from smlab.commands.utilization.api import tables_for, utilization
 from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
@@ -25,6 +24,7 @@ from smlab.sim.counters import counter_table
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
+from smlab.validation.campaigns.utilization_maps.simulate import draw_kernel
 from smlab.validation.service_tables import ServiceTables, tables_of
 
 GPU = load_gpu("v100")
@@ -51,7 +51,7 @@ def counters(*families: str) -> CounterTable:
     """The simulator's counters of one kernel of each family, as launches 0, 1, ..."""
     rows: list[CounterRow] = []
     for launch, family in enumerate(families):
-        kernel, seed = drawn(FAMILIES[family], machine_from(GPU), SeedSequence(5))
+        kernel, seed = draw_kernel(machine_from(GPU), family, SeedSequence(5))
         result = run(lower(kernel, machine_from(GPU), seed), Record.TOTALS)
         rows += counter_table(result, launch).rows()
     return CounterTable.from_rows(rows)

@@ -3,7 +3,6 @@ engines give."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.sim.machine import machine_from
 from smlab.sim.service_table import batch_cycles, looped_cycles
 from smlab.validation import service_tables
-from smlab.validation.service_tables import MADE_BY, shipped_key, shipped_tables, tables_of, write_shipped
+from smlab.validation.service_tables import MADE_BY, shipped_key, shipped_tables, write_shipped
 
 POINTS = [(1, 1, 0), (3, 32, 1), (8, 5, 8), (17, 16, 4)]
 
@@ -75,31 +74,3 @@ def test_the_first_answer_compiles_nothing(command: str) -> None:
         f"assert run([{command!r}, '--example', '--json']) == 0; assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
-
-
-def test_tables_are_kept_by_description_and_bad_files_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = load_gpu("v100")
-    tables = tables_of(gpu)
-    calls = []
-
-    def simulated(described, progress=None):
-        calls.append(described.name)
-        return tables
-
-    monkeypatch.setattr("smlab.validation.service_tables.simulate_tables", simulated)
-    other = gpu.with_values({"atomic.add.latency_cycles": 31}, source="test")  # none ships for it
-    for _ in range(2):
-        kept = tables_of(other, folder=tmp_path)
-    assert calls == ["v100"]
-    np.testing.assert_array_equal(kept.looped.data.values, tables.looped.data.values)
-    tables_of(gpu.with_values({"atomic.add.latency_cycles": 30}, source="test"), folder=tmp_path)
-    assert len(calls) == 2
-    next(tmp_path.glob("*-looped.nc")).write_bytes(b"half a file")
-    tables_of(other, folder=tmp_path)
-    tables_of(gpu.with_values({"atomic.add.latency_cycles": 30}, source="test"), folder=tmp_path)
-    assert len(calls) == 3
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    assert tables_of(other, folder=blocked / "x") is tables

@@ -1,6 +1,6 @@
 """The atomic unit fitted to all published measurements at once: the stored result, ``joint.json``.
 
-``validation/campaigns/README.md`` says where the code is that made it; here it is read.
+The campaign ``smlab.validation.campaigns.calibration.joint`` makes it; here it is read.
 """
 
 from __future__ import annotations
@@ -53,5 +53,7 @@ def load_joint_fits(path: Path = STORED) -> list[JointFit]:
     try:
         return [JointFit(**entry) for entry in load_json(path)]
     except (SmlabError, TypeError) as error:
-        said = f"not a stored joint fit ({error})"
-        raise SmlabError.at(str(path), said, expected="the one that comes with smlab") from error
+        raise SmlabError(
+            f"{path}: not a stored joint fit ({error}); make it again with "
+            "python -m smlab.validation.campaigns.calibration.joint"
+        ) from error

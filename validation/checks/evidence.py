@@ -228,7 +228,7 @@ def _joint(section: Section, fits: list[JointFit]) -> None:
         ],
         "A row is one mechanism of the atomic unit, with one set of constants for all its cards. It is "
         "fitted to every published measurement of shared atomics at once "
-        "(read from the stored result, `validation/calibrate/joint.json`). Errors are mean absolute errors "
+        "(`validation/campaigns/calibration`; read from its stored result). Errors are mean absolute errors "
         "of a source's rows, with that source left out of the fit. A dash: the others leave open what it "
         f"depends on. Intervals of {100 * LEVEL:.0f} % come from leaving each source out. If one source "
         "alone determines a constant, they are the constant's limits.",

@@ -12,6 +12,7 @@ import xarray as xr
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.utilization.boosted_trees import BoostedTrees
 from smlab.models.utilization.counter_maps import (
+    FASTER,
     PATH,
     QUANTITIES,
     CounterMaps,
@@ -38,10 +39,10 @@ def test_a_tree_asks_all_its_questions() -> None:
     trees = BoostedTrees(1.0, np.array([[0, 1]]), np.array([[0.5, 2.0]]), np.array([[0.0, 10.0, 20.0, 30.0]]))
     given = np.array([[0, 0], [1, 0], [0, 3], [1, 3], [0.5, 2.0]])
     np.testing.assert_array_equal(trees.predict(given), [1, 11, 21, 31, 1])
-    document = {"start": 1, "features": [[0, 1]], "thresholds": [[0.5, 2]], "leaves": [[0, 1e6, 2e6, 3e6]]}
-    np.testing.assert_allclose(BoostedTrees.from_json(document).predict(given), trees.predict(given))
+    again = BoostedTrees.from_json(json.loads(json.dumps(trees.as_json())))
+    np.testing.assert_allclose(again.predict(given), trees.predict(given))
     with pytest.raises(ValueError, match="do not fit"):
-        BoostedTrees.from_json({**document, "leaves": [[1.0, 2.0]]})
+        BoostedTrees.from_json({**trees.as_json(), "leaves": [[1.0, 2.0]]})
 
 
 def test_the_shipped_maps_know_every_set_and_quantity() -> None:
@@ -56,9 +57,14 @@ def test_the_shipped_maps_know_every_set_and_quantity() -> None:
     assert PATH.stat().st_size < 1_000_000
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_maps_are_written_and_read_and_refused(tmp_path: Path) -> None:
     path = tmp_path / "maps.json"
-    path.write_text(PATH.read_text().replace('"version": 5', '"version": 9'))
+    shipped_maps().write(path)
+    given = np.random.default_rng(0).normal(size=(50, 90))
+    again, own = CounterMaps.read(path).maps["states"], shipped_maps().maps["states"]
+    np.testing.assert_allclose(again.chances(given), own.chances(given), rtol=1e-3)
+    np.testing.assert_allclose(again.median[FASTER].predict(given), own.median[FASTER].predict(given))
+    path.write_text(path.read_text().replace('"version": 5', '"version": 9'))
     with pytest.raises(SmlabError, match="another version"):
         CounterMaps.read(path)
     path.write_text("{}")
@@ -139,3 +145,11 @@ def test_the_gain_by_waiting_is_that_of_the_time_at_the_unit() -> None:
     # Those that wait at a barrier for the others gain as the others do.
     assert (gain_by_waiting(*waiting_kernels(0.05, 4.0), STATES, network) > few).any()
     assert (gain_by_waiting(*waiting_kernels(7.9), STATES, network) <= np.log(network) + 1e-12).all()
+
+
+def test_thresholds_are_written_short_and_keep_equal_values_on_their_side() -> None:
+    edges = np.log(np.arange(2.0, 40.0))
+    trees = BoostedTrees(0.0, np.zeros((38, 1), dtype=np.int64), edges[:, None], np.tile([0.0, 1.0], (38, 1)))
+    again = BoostedTrees.from_json(trees.as_json())
+    np.testing.assert_allclose(again.predict(edges[:, None]), trees.predict(edges[:, None]))
+    assert len(json.dumps(trees.as_json()["thresholds"])) < 15 * len(edges)

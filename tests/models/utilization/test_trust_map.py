@@ -15,6 +15,7 @@ from smlab.models.utilization.trust_map import (
     CLOSED,
     CLOSED_BATCH,
     ESTIMATORS,
+    MAKE,
     OCCUPANCY,
     OUTSIDE,
     AtomicLoad,
@@ -72,6 +73,7 @@ def test_the_occupancy_estimate_exceeds_one_where_the_closed_network_cannot() ->
 
 def test_the_shipped_map_knows_how_it_was_made() -> None:
     shipped = shipped_map()
+    assert shipped.about["made_by"] == MAKE
     assert set(shipped.estimators) == set(ESTIMATORS)
     assert not set(shipped.about["families"]) & set(shipped.about["families_that_judge"])
     for own in shipped.estimators.values():
@@ -115,15 +117,23 @@ def test_levels_and_estimators_that_it_does_not_know_are_refused(level, estimato
         shipped_map().interval(estimates(), level, estimator)
 
 
+def test_the_file_gives_back_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    shipped_map().write(path)
+    assert TrustMap.read(path) == shipped_map()
+
+
 @pytest.mark.parametrize(
     "text", ["", "{}", "[1]", '{"version": 99}', '{"version": 1, "about": 3, "edges": {"a": 1}}']
 )
-def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+def test_other_files_are_refused_with_the_command_that_makes_one(text: str, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
     path.write_text(text)
     with pytest.raises(SmlabError, match=r"map\.json"):
         TrustMap.read(path)
-    with pytest.raises(SmlabError, match=r"missing\.json.*the trust map that comes with smlab"):
+    with pytest.raises(
+        SmlabError, match=r"missing\.json.*python -m smlab\.validation\.campaigns\.utilization_maps"
+    ):
         TrustMap.read(tmp_path / "missing.json")
 
 

@@ -1,6 +1,5 @@
 """Simulated kernels against their ceilings: the drawing, the reading and the judging."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,12 @@ from smlab.hw_bench.profiles import read_profile
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
-from smlab.models.projection.projection import PAPER, project
 from smlab.models.roofline.work import flops
 from smlab.sim import Instruction, Kernel, Loop, Program, counter_table, simulate
 from smlab.sim.address_patterns import Affine, Strided
 from smlab.sim.machine import machine_from
 from smlab.sim.workloads.workload import blocks_per_sm
-from smlab.validation.campaigns.projection.held_intervals import OURS
+from smlab.validation.campaigns.projection.judge import METHODS, judge_projection
 from smlab.validation.campaigns.projection.kernels import REGIMES, draw, working_set_bytes
 from smlab.validation.campaigns.projection.simulate import (
     Simulated,
@@ -30,8 +28,6 @@ from smlab.validation.campaigns.projection.simulate import (
 from smlab.validation.projection.gpu_parts import PART, part_of
 
 GPUS = tuple(part_of(load_gpu(name)) for name in ("v100", "a100-40"))
-PUBLISHED = replace(PAPER, maxima="spec")
-"""Van Lanker et al.'s method. A simulated GPU reaches its rated maxima, so these are its measured ones."""
 NUMBERED = [(regime, number) for regime in REGIMES for number in range(2)]
 
 
@@ -197,23 +193,22 @@ def test_no_drawn_kernel_beats_a_bound_and_one_that_is_too_fast_is_found(seen: S
 
 
 def test_projection_onto_the_same_gpu_is_the_identity(seen: Simulated) -> None:
-    work = seen.work[0]
-    for on in (PUBLISHED, OURS, replace(OURS, latency=True), replace(OURS, parallelism=False)):
-        found = project(work, GPUS[0], GPUS[0], on)
-        assert found.mid_s == pytest.approx(work.seconds, rel=1e-9)
-        assert (found.low_s <= 1.01 * work.seconds).all()
-        assert (work.seconds <= 1.01 * found.high_s).all()
+    found = judge_projection(seen.work[0], seen.work[0], seen.working_set_bytes, GPUS[0], GPUS[0])
+    for name in METHODS:
+        assert found.predicted[name] == pytest.approx(seen.work[0].seconds, rel=1e-9)
+        assert found.inside(name) == 1.0
 
 
 def test_the_parallelism_ceiling_helps_where_it_should(seen: Simulated) -> None:
     """Small grids and latency-bound kernels do not become faster by more SMs; a method that says so is
     closer."""
+    published, with_parallelism = list(METHODS)[:2]
     chosen = np.isin(np.array(seen.regimes), ("small grid", "latency"))
     for a, b in ((0, 1), (1, 0)):
-        truth = seen.work[b].seconds
+        found = judge_projection(seen.work[a], seen.work[b], seen.working_set_bytes, GPUS[a], GPUS[b])
         off, on = (
-            np.median(np.abs(np.log(project(seen.work[a], GPUS[a], GPUS[b], method).mid_s / truth))[chosen])
-            for method in (PUBLISHED, replace(PUBLISHED, parallelism=True))
+            np.median(np.abs(np.log(found.predicted[name] / found.truth_s))[chosen])
+            for name in (published, with_parallelism)
         )
         assert on < off / 2
 

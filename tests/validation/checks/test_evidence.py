@@ -12,7 +12,6 @@ import pytest
 from smlab.hw_bench.datasets.evidence import EVIDENCE_FILE, Evidence, judged_rows, load_evidence
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
-from smlab.validation.calibrate.joint_fits import load_joint_fits
 from smlab.validation.channel_histograms import ENTRIES, simulate_entry
 from smlab.validation.checks.evidence import EvidenceResult, simulate_rows
 from smlab.validation.evidence import EXPERIMENTS
@@ -128,12 +127,3 @@ def test_the_figures_are_those_that_were_given(shared_data: Path) -> None:
     assert rows["b300-loop-atomic-add-one-word-result"].value == float(
         loops["ADD variable", "yes"]["one_word_cycles"]
     )
-
-
-def test_the_joint_fits_are_read_whole_and_spoilt_ones_refused(tmp_path: Path) -> None:
-    for fit in load_joint_fits():
-        for value, low, high in fit.constants.values():
-            assert low <= value <= high
-    (tmp_path / "joint.json").write_text('[{"mechanism": "a"}]')
-    with pytest.raises(SmlabError, match="not a stored joint fit"):
-        load_joint_fits(tmp_path / "joint.json")

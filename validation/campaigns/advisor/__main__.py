@@ -3,8 +3,8 @@
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``producer-gains``,
 ``speedups``; of kernels held out, ``held-out`` (speedups), ``held-out-blame``,
 ``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame); of kernels by others,
-``pairs`` (the command's advice). What is found goes to a JSON file, and with ``--record`` the track record
-that ``smlab advise`` tells, from all changes.
+``pairs`` (the command's advice); of a draw of our kernels ``tried`` (the same). What is found goes to a
+JSON file, and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from smlab.validation.campaigns.advisor import (
     simulate,
     speedups,
     stall_truth,
+    tried_changes,
 )
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED, generated
 from smlab.validation.campaigns.advisor.kernels import (
@@ -58,7 +59,9 @@ class Named(Protocol):
 K = TypeVar("K", bound=Named)
 R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
-_MODULES: Final = (*(blame, measured, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth),)
+_MODULES: Final = (
+    *(blame, measured, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth, tried_changes),
+)
 JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
 """All code that results depend on."""
 PATHS: Final = (
@@ -71,6 +74,7 @@ PATHS: Final = (
     "held-out-producer-gains",
     "generated",
     "pairs",
+    "tried",
 )
 
 
@@ -135,6 +139,8 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part == "pairs":
         return _pairs(study)
+    if part == "tried":
+        return _tried(study)
     if part.startswith("held-out-"):
         kernels, part = LATER_ROUNDS, part.removeprefix("held-out-")
     if part == "blame":
@@ -190,6 +196,14 @@ def _pairs(study: KeptStudy) -> dict[str, Any]:
         "summary": pairs.judged(new)["summary"],
         "intervals": intervals,
     }
+
+
+def _tried(study: KeptStudy) -> dict[str, Any]:
+    """The command's advice on a draw of our kernels; intervals with kinds of changes left out in turn."""
+    rows = study.each("tried", tried_changes.drawn(), tried_changes.judge_one)
+    answers = [one for of in rows for one in of]
+    intervals = pairs.intervals([one.row for one in answers])
+    return pairs.judged(pairs.with_intervals(answers, intervals)) | {"intervals": intervals}
 
 
 def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.projection.projection import ProjectionSwitches, project
+from smlab.validation.campaigns.projection.judge import CYCLES, judge_projection
 from smlab.validation.campaigns.projection.kernels import REGIMES
 from smlab.validation.campaigns.projection.simulate import simulate_kernels
 from smlab.validation.method.statistics import binomial_interval
@@ -17,9 +17,6 @@ from smlab.validation.projection.gpu_parts import part_of
 
 GPUS: Final = ("v100", "a100-40")
 KERNELS, SEED = 500, 0
-OURS: Final = ProjectionSwitches(maxima="spec", launch_overhead=False)
-"""The defaults of ``smlab project``, with what is true of a simulated GPU: it reaches its rated maxima, and
-has no launch overhead beyond the launch of its blocks."""
 MEMORY: Final = ("L2", "DRAM", "mixed")
 """Regimes of kernels that L2 or DRAM limits, or may."""
 
@@ -30,11 +27,15 @@ def count_covered(kernels: int = KERNELS, seed: int = SEED) -> CoverageRecords:
     regimes = list(REGIMES)
     numbered = [(regimes[i % len(regimes)], i // len(regimes)) for i in range(kernels)]
     seen = simulate_kernels(gpus, numbered, seed, "compiled")
-    directions = [project(seen.work[a], gpus[a], gpus[b], OURS) for a, b in ((0, 1), (1, 0))]
+    directions = [
+        judge_projection(seen.work[a], seen.work[b], seen.working_set_bytes, gpus[a], gpus[b])
+        for a, b in ((0, 1), (1, 0))
+    ]
     low, mid, high = (
-        np.concatenate([getattr(d, name) for d in directions]) for name in ("low_s", "mid_s", "high_s")
+        np.concatenate([getattr(d, name)[CYCLES] for d in directions])
+        for name in ("low", "predicted", "high")
     )
-    truth = np.concatenate([work.seconds for work in reversed(seen.work)])
+    truth = np.concatenate([d.truth_s for d in directions])
     memory = np.tile(np.isin(np.array(seen.regimes), MEMORY), len(directions))
     everything = np.ones(len(truth), dtype=bool)
     records = [_record(*(x[of] for x in (low, mid, high, truth))) for of in (everything, ~memory, memory)]

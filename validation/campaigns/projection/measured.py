@@ -18,7 +18,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.models.operators import OperatorSwitches
 from smlab.models.projection.projection import Projection, ProjectionSwitches, project
 from smlab.validation.campaigns.projection.coverage import operator_cases, operator_coverage, tuning_coverage
-from smlab.validation.campaigns.projection.held_intervals import OURS
+from smlab.validation.campaigns.projection.judge import OURS_SWITCHES
 from smlab.validation.campaigns.projection.kernels import REGIMES
 from smlab.validation.campaigns.projection.records import EACH, MeasuredRecords, MechanismGain, PairRecord
 from smlab.validation.campaigns.projection.repeats import projected_streams, repeated_streams
@@ -40,8 +40,6 @@ TUNING: Final = (
 )
 SIMULATED, REUSED, GPUS = 100, 40, ("v100", "a100-40")
 SEED: Final = 0
-LATENCIES_KNOWN: Final = replace(OURS, latency=True)
-"""A simulated GPU has the latencies of its description."""
 
 
 def judge_measured(folder: Path, told: Told = print) -> MeasuredRecords:
@@ -251,9 +249,9 @@ def _ablated(
             both.append(relative_errors(found.mid_s, seen.work[b].seconds[found.index]))
         return round(float(np.concatenate(both).mean()), 2)
 
-    ours = mape(LATENCIES_KNOWN)
+    ours = mape(OURS_SWITCHES)
     for name in mechanisms:
-        yield _mechanism_gain(name, cases, 2 * len(touched), ours, mape(switched(LATENCIES_KNOWN, name)))
+        yield _mechanism_gain(name, cases, 2 * len(touched), ours, mape(switched(OURS_SWITCHES, name)))
 
 
 def repeated_ablation() -> MechanismGain:

@@ -1,18 +1,13 @@
-"""Kernels with shared-memory atomics by family, drawn by seed: profiles whose truth is known.
-
-A family is a function of a generator and a machine that draws one kernel. What all of them spread out: warps
-on the SM (1 to all), waves of blocks, atomics a kernel (150 to 10,000 an SM: short kernels are in), the load
-on the unit (2 % to three times what it can do), lanes and words (1 to 32 passes, fixed or random),
-compare-and-swap.
-"""
+"""The building blocks of the campaign's kernels: grids that fill an SM, gaps between atomics, and the
+atomics themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import Generator, SeedSequence, default_rng
+from numpy.random import Generator
 
 from smlab.sim.address_patterns import Affine, GlobalPattern, Grouped, RandomBytes, RandomWords, SharedPattern
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
@@ -204,140 +199,3 @@ def kernel_of(
     named = tuple(Program(f"role-{i}", tuple(body)) for i, body in enumerate(programs))
     row = tuple(roles) if roles is not None else (0,) * shape.warps
     return Kernel(name, named, (row,), shape.blocks, shared_bytes_per_block=shape.shared_bytes)
-
-
-BARRIER = Instruction("barrier")
-
-
-def exponential(rng: Generator, machine: Machine) -> Kernel:
-    """Exponential thinking, one atomic whose result is used: the machine repairman itself."""
-    shape, atomics = draw_shape(rng, machine), draw_atomics(rng)
-    think = think_cycles(rng, machine, shape, atomics)
-    body = (*gap(rng, think, "exponential", "think", ("result",)), atomics.instruction("result", ("think",)))
-    return kernel_of("exponential", shape, [(Loop(iterations(rng, shape, 1), body),)])
-
-
-def histogram(rng: Generator, machine: Machine) -> Kernel:
-    """Read pixels in order, count each; 1 to 4 counts a load, no result used; barriers around."""
-    shape, atomics = draw_shape(rng, machine), draw_atomics(rng, "atomic-add", random=rng.random() < 0.8)
-    burst = int(rng.choice([1, 1, 2, 4]))
-    think = think_cycles(rng, machine, shape, atomics, burst)
-    loads = int(rng.integers(1, 5)) if think > 1000 else 1
-    body: list[Instruction | Loop] = [
-        stream(shape.warps * shape.blocks, f"pixel{i}", ("bin",)) for i in range(loads)
-    ]
-    loaded = tuple(f"pixel{i}" for i in range(loads))
-    body += arithmetic(rng, round(min(max(1.0, (think - 400) / 5), 2000)), "bin", loaded)
-    body += [atomics.instruction(f"count{i}", ("bin",), returns=False) for i in range(burst)]
-    loop = Loop(iterations(rng, shape, burst), tuple(body))
-    return kernel_of("histogram", shape, [(BARRIER, loop, BARRIER)])
-
-
-def work_queue(rng: Generator, machine: Machine) -> Kernel:
-    """Gather, compute, take a ticket with an atomic whose result is used, and store through it."""
-    shape, atomics = draw_shape(rng, machine), draw_atomics(rng)
-    think = think_cycles(rng, machine, shape, atomics)
-    body: Body = (
-        gather(rng, "item", ("kept",)),
-        *arithmetic(rng, round(min(max(1.0, (think - 300) / 6), 1500)), "value", ("item",)),
-        atomics.instruction("ticket", ("value",)),
-        Instruction("shared-store", after=("ticket",)),
-        Instruction("int32", name="kept", after=("ticket",)),
-    )
-    return kernel_of("work-queue", shape, [(Loop(iterations(rng, shape, 1), body),)])
-
-
-def producers(rng: Generator, machine: Machine) -> Kernel:
-    """Some warps of each block do atomics, the others do not; some of those that do compare and swap."""
-    shape = draw_shape(rng, machine)
-    add, cas = draw_atomics(rng, "atomic-add"), draw_atomics(rng, "atomic-cas")
-    think = think_cycles(rng, machine, shape, add)
-    share = rng.uniform(0.2, 1.0)
-    times = max(1, round(iterations(rng, shape, 1) / share))
-    cas_share = rng.uniform(0, 1) if rng.random() < 0.5 else 0.0
-    body = [
-        (
-            Loop(
-                times,
-                (
-                    *gap(rng, max(2, think * share), "exponential", "think", ("result",)),
-                    a.instruction("result", ("think",)),
-                ),
-            ),
-        )
-        for a in (add, cas)
-    ]
-    idle: Body = (
-        Loop(times, gap(rng, think * share * rng.uniform(0.5, 1.5), "exponential", "think", ("think",))),
-    )
-    roles = [2 if rng.random() > share else int(rng.random() < cas_share) for _ in range(shape.warps)]
-    roles[0] = 0
-    return kernel_of("producers", shape, [*body, idle], roles)
-
-
-def chains(rng: Generator, machine: Machine) -> Kernel:
-    """Limited by latency: dependent arithmetic of fixed times, shared loads, and an atomic of random
-    passes."""
-    shape, atomics = draw_shape(rng, machine), draw_atomics(rng, random=True)
-    think = think_cycles(rng, machine, shape, atomics)
-    body: Body = (
-        Instruction("shared-load", name="x", after=("result",)),
-        *arithmetic(rng, round(min(max(1.0, think / 6), 2000)), "y", ("x",)),
-        atomics.instruction("result", ("y",), bool(rng.random() < 0.7)),
-    )
-    if not body[-1].returns:  # type: ignore[union-attr]
-        body = (Instruction("shared-load", name="x", after=("y",)), *body[1:])
-    return kernel_of("chains", shape, [(Loop(iterations(rng, shape, 1), body),)])
-
-
-def uneven_blocks(rng: Generator, machine: Machine) -> Kernel:
-    """2 to 4 SMs; blocks do 1 to 5 times as much as others, so that some SMs are busier and work longer."""
-    shape, atomics = draw_shape(rng, machine), draw_atomics(rng)
-    think = think_cycles(rng, machine, shape, atomics)
-    sms = int(rng.integers(2, 5))
-    times = iterations(rng, shape, 1)
-    programs = []
-    for factor in (1.0, rng.uniform(1, 5)):
-        think_each = think * log_uniform(rng, 1, 4)
-        inner = (
-            *gap(rng, think_each, "exponential", "think", ("result",)),
-            atomics.instruction("result", ("think",)),
-        )
-        programs.append((Loop(max(1, round(times * factor)), inner),))
-    kernel = kernel_of("uneven-blocks", shape, programs)
-    blocks = shape.blocks * sms
-    rows = tuple((int(rng.random() < 0.4),) * shape.warps for _ in range(blocks))
-    return replace(kernel, roles=rows, blocks=blocks, sms=sms)
-
-
-def lookups(rng: Generator, machine: Machine) -> Kernel:
-    """Several independent gathers in flight at once, and one to three atomics on what they bring."""
-    shape, atomics = draw_shape(rng, machine), draw_atomics(rng)
-    loads, counts = int(rng.integers(1, 7)), int(rng.integers(1, 4))
-    returns = bool(rng.random() < 0.5)
-    last = tuple(f"count{i}" for i in range(counts)) if returns else ("value",)
-    body: Body = (
-        *(gather(rng, f"x{i}", last) for i in range(loads)),
-        *arithmetic(rng, int(log_uniform(rng, 1, 60)), "value", tuple(f"x{i}" for i in range(loads))),
-        *(atomics.instruction(f"count{i}", ("value",), returns=returns) for i in range(counts)),
-    )
-    return kernel_of("lookups", shape, [(Loop(iterations(rng, shape, counts), body),)])
-
-
-Family = Callable[[Generator, Machine], Kernel]
-FAMILIES: Mapping[str, Family] = {
-    "exponential": exponential,
-    "histogram": histogram,
-    "work-queue": work_queue,
-    "producers": producers,
-    "chains": chains,
-    "uneven-blocks": uneven_blocks,
-    "lookups": lookups,
-}
-
-
-def drawn(draw: Family, machine: Machine, stream: SeedSequence) -> tuple[Kernel, int]:
-    """A kernel of the family, and the seed of its own random numbers."""
-    drawing, running = stream.spawn(2)
-    kernel = draw(default_rng(drawing), machine)
-    return kernel, int(running.generate_state(1, np.uint32)[0])
