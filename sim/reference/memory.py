@@ -102,7 +102,8 @@ def parts_of(runs: list[tuple[int, int]], machine: Machine) -> list[BulkPart]:
 @dataclass(frozen=True)
 class L2Request:
     """What L2 is asked to do with sectors: which operation, by which SM, for atomics how many lanes ask for
-    one word of each sector, whether a store writes all bytes of its sectors, and how many lanes ask in all."""
+    one word of each sector, whether a store writes all bytes of its sectors, and how many lanes ask in
+    all."""
 
     asks: Operation
     sm: int
