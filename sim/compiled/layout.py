@@ -174,10 +174,10 @@ Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a p
 lane of a store writes ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
 takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word;
 ``sector_ticks`` of its slice for a sector, at least ``operand_ticks`` for each lane, and ``past_ticks`` of
-the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
-by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it, and
-for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler
-while that works."""
+the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so
+(`IN_PARTS`). One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in
+front of it, and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction
+keeps its scheduler while that works."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
