@@ -161,7 +161,6 @@ class SliceTiming:
     waits_for_lanes: bool = False
     spread_ticks: int = 0
     partitions: int = 1
-    cas_factor: float = 1.0
     double_factor: float = 1.0
 
     def slice_of(self, line: int) -> int:
@@ -220,7 +219,8 @@ class RequestTicks:
     """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
     comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
     each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
-    a word; of its slice of L2 for a sector, and of the slice across. ``bytes`` are a lane's of a load or
+    a word; of its slice of L2 for a sector, at least for each lane (``operand``), and of the slice across.
+    ``bytes`` are a lane's of a load or
     store, whole words."""
 
     address: int = 0
@@ -232,7 +232,13 @@ class RequestTicks:
     address_pass: int = 0
     bytes: int = 0
     sector: int = 0
+    operand: int = 0
     past: int = 0
+
+    def in_slice(self, lanes: int, packets: int) -> int:
+        """What a sector takes of its slice, in the mean of those of a request with so many lanes and
+        packets."""
+        return max(self.sector, lanes * self.operand // packets)
 
 
 NO_REQUEST = RequestTicks()
@@ -457,11 +463,11 @@ class Machine:
         registers: int = 1,
         floating: bool = False,
         address_registers: int = ADDRESS_REGISTERS,
-        slice_factor: float = 1.0,
+        operand_factor: float = 1.0,
     ) -> RequestTicks:
         """What an access of a class takes whose operands, without the address, or whose result fill
-        ``registers`` of a lane. A sector of an atomic takes its slice of L2 ``slice_factor`` times as long as
-        one of an addition."""
+        ``registers`` of a lane. A slice of L2 takes an atomic's operands ``operand_factor`` times as long as
+        whole numbers."""
         stage = self.stage_ticks(cls)
         if cls.unit is Unit.ATOMIC:
             return RequestTicks(self.atomic_address_ticks, stage)
@@ -488,7 +494,10 @@ class Machine:
             lane=4 * registers * own.byte_ticks,
             packet=own.packet_ticks if cls.operation == "reduce" else own.return_packet_ticks,
             word=own.float_word_ticks if floating else own.word_ticks,
-            sector=round(slice_factor * self.l2_slices.atomic_sector_ticks),
+            sector=self.l2_slices.atomic_sector_ticks,
+            operand=round(
+                operand_factor * self.l2_slices.atomic_sector_ticks * 4 * registers / self.sector_bytes
+            ),
             past=self.l2_slices.past_ticks(cls.operation == "atomic"),
         )
 
@@ -583,7 +592,6 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
         spread_ticks=to_ticks(_optional(gpu, "l2.slice_spread_cycles")),
         partitions=round(_optional(gpu, "l2.partitions", 1)),
-        cas_factor=_optional(gpu, "l2.slice_cas_factor", 1),
         double_factor=_optional(gpu, "l2.slice_double_factor", 1),
     )
 

@@ -129,6 +129,7 @@ class Code:
                 packet_ticks=operation.request.packet,
                 word_ticks=operation.request.word,
                 sector_ticks=operation.request.sector,
+                operand_ticks=operation.request.operand,
                 past_ticks=operation.request.past,
                 cas=cls.operation == "cas",
                 store={"store": layout.STORE, "constant": layout.CONSTANT}.get(cls.operation, layout.LOAD),
@@ -165,6 +166,7 @@ class Code:
                 extra=machine.bulk_extra_cycles,
                 word_ticks=operation.request.word,
                 sector_ticks=operation.request.sector,
+                operand_ticks=operation.request.operand,
                 past_ticks=operation.request.past,
             )
         if operation.fence_cycles:

@@ -156,7 +156,7 @@ OP = _narrow(
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
-    ("address_pass_ticks lane_bytes past_l1 passes_inactive sector_ticks past_ticks", "i8"),
+    ("address_pass_ticks lane_bytes past_l1 passes_inactive sector_ticks operand_ticks past_ticks", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -172,12 +172,13 @@ the result and the reading; machine code also says the cycles that its warp then
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
 Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage
 ``stage_ticks`` a pass; its result comes ``later_ticks`` later for each pass beyond ``hidden_wavefronts``. A
-lane of a load or store moves ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on
-global memory takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane
-on a word; ``sector_ticks`` of its slice for a sector, and ``past_ticks`` of the slice across. A product keeps
-the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One by a group of warps is
-accepted while the tensor core has ``backlog`` cycles of others in front of it, and for ``spare`` cycles the
-banks give it nothing; for ``crowded`` cycles another instruction keeps its scheduler while that works."""
+lane of a load or store moves ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
+takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word;
+``sector_ticks`` of its slice for a sector, at least ``operand_ticks`` for each lane, and ``past_ticks`` of
+the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so
+(`IN_PARTS`). One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in
+front of it, and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction
+keeps its scheduler while that works."""
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 

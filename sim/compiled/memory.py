@@ -796,13 +796,25 @@ def bring_request_near(st: State, n: int, count: int) -> None:
 
 
 @helper
+def _in_slice(st: State, index: int) -> Word:
+    """What a sector of an atomic takes of its slice, in the mean of the request's."""
+    access = access_at(st, index)
+    op, packets = op_at(st, access.op), 0
+    if op.operand_ticks == 0 or st.slices == 0:
+        return op.sector_ticks
+    for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
+        packets += sector_at(st, n).queue
+    return max(op.sector_ticks, access.lanes * op.operand_ticks // max(packets, 1))
+
+
+@helper
 def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     slice_line, begun, served, ahead = -1, -1, 0, 0
     number, past = 0, op_at(st, access.op).past_ticks
-    own, way, partial = slice_at(st, 0), 0, _partial(st, index)
+    own, way, partial, in_slice = slice_at(st, 0), 0, _partial(st, index), _in_slice(st, index)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
@@ -833,8 +845,8 @@ def serve_l2(st: State, index: int) -> Word:
         if st.slices != 0:
             ticks, occupied = st.slice_ticks, st.slice_occupied
             if store == REDUCE:
-                ticks = op_at(st, access.op).sector_ticks + int(tag != slice_line) * st.slice_line_ticks
-                ticks += st.slice_waits * (lanes_per_word - 1) * word_ticks
+                ticks = in_slice + int(tag != slice_line) * st.slice_line_ticks
+                ticks += st.slice_waits * (lanes_per_word - 1) * max(word_ticks, in_slice)
                 occupied = of_all_sms(st, ticks)
             if tag != slice_line:
                 slice_line, number = tag, number_of_slice(st, tag)

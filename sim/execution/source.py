@@ -249,16 +249,15 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
         )
     if cls.unit not in QUEUED_UNITS:
         return NO_REQUEST
-    registers, slice_factor = micro.bits // 32, 1.0
+    registers, operand_factor = micro.bits // 32, 1.0
     floating = micro.fields.get("number_type") in _FLOATING and micro.fields.get("operation") == d.ADD
     if micro.fields.get("operation") in (d.SWAP, d.SPIN):
         registers *= 2  # the value compared with, and the new one
-        slice_factor = machine.l2_slices.cas_factor
-    elif floating and micro.fields["number_type"] == d.FLOAT64:
-        slice_factor = machine.l2_slices.double_factor
+    if floating and micro.fields["number_type"] == d.FLOAT64:
+        operand_factor = machine.l2_slices.double_factor
     uniform = micro.fields.get("a") == memory_layout.zero_at()  # [UR4] has no register of a lane's own
     address = 0 if uniform else ADDRESS_REGISTERS
-    return machine.request_ticks(cls, registers, floating, address, slice_factor)
+    return machine.request_ticks(cls, registers, floating, address, operand_factor)
 
 
 _FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)

@@ -105,12 +105,14 @@ def parts_of(runs: list[tuple[int, int]], machine: Machine) -> list[BulkPart]:
 @dataclass(frozen=True)
 class L2Request:
     """What L2 is asked to do with sectors: which operation, by which SM, for atomics how many lanes ask for
-    one word of each sector, and whether a store writes all bytes of its sectors."""
+    one word of each sector, whether a store writes all bytes of its sectors, and how many lanes ask in
+    all."""
 
     asks: Operation
     sm: int
     lanes_per_word: dict[int, int]
     whole: bool = True
+    lanes: int = 0
 
 
 class MemorySystem:
@@ -185,8 +187,9 @@ class MemorySystem:
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 ticks = m.l2_slices.sector_ticks
                 if atomic:
-                    ticks = asks.request.sector + (m.l2_slices.atomic_line_ticks if begins_line else 0)
-                    ticks += (lanes_per_word[sector] - 1) * asks.request.word if waits else 0
+                    each = asks.request.in_slice(job.lanes, sum(lanes_per_word.values()))
+                    ticks = each + (m.l2_slices.atomic_line_ticks if begins_line else 0)
+                    ticks += (lanes_per_word[sector] - 1) * max(asks.request.word, each) if waits else 0
                 in_slice = self._slice(sector, now << TICK_BITS, ticks, asks.request.past if atomic else 0)
                 served = max(self.l2_free_ticks, in_slice)
                 before = sector
@@ -380,7 +383,7 @@ class LevelOne:
         arrival = ceil_cycles(self.port_free_ticks)
         extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
-        asked = L2Request(job.operation, self.sm, lanes_per_word, whole)
+        asked = L2Request(job.operation, self.sm, lanes_per_word, whole, lanes)
 
         def reach_l2() -> None:
             job.returns = self.memory.serve(wanted, asked, self.clock.now) + m.l2_return_cycles + extra

@@ -185,7 +185,7 @@ def test_half_of_the_sms_ask_a_slice_of_their_own_partition_first(
     four sectors of its own a round, and half of four others, twice where a result comes back. Two warps on
     one slice wait for its own eight alone. In a sample of one of 12 SMs all that comes twelve times."""
 
-    def cycles(partitions: int, apart: int, times: int, all_sms: int) -> int:
+    def cycles(partitions: int, stride: int, times: int, all_sms: int) -> int:
         slices = SliceTiming(
             count=2,
             atomic_sector_ticks=10 << TICK_BITS,
@@ -195,14 +195,14 @@ def test_half_of_the_sms_ask_a_slice_of_their_own_partition_first(
         )
         atomics = replace(machine.global_atomics, word_ticks=1, in_flight=1000)
         changed = replace(machine, l2_slices=slices, global_atomics=atomics)
-        add = Instruction(operation, memory=Affine(lane_stride_bytes=4, warp_stride_bytes=apart))
+        add = Instruction(operation, memory=Affine(lane_stride_bytes=4, warp_stride_bytes=stride))
         kernel = replace(
             _kernel(Loop(times, (add,)), blocks=2, sms=2), programs=(Program("p", (Loop(times, (add,)),)),)
         )
         return _run(engine, lower(kernel, changed)).cycles
 
-    def added(partitions: int, apart: int, all_sms: int = 2) -> int:
-        return cycles(partitions, apart, 60, all_sms) - cycles(partitions, apart, 20, all_sms)
+    def added(partitions: int, stride: int, all_sms: int = 2) -> int:
+        return cycles(partitions, stride, 60, all_sms) - cycles(partitions, stride, 20, all_sms)
 
     assert added(1, 256) == 40 * 4 * 10
     assert added(2, 256) == 40 * 4 * (10 + 5 * passes)

@@ -174,22 +174,26 @@ def test_what_asks_for_global_memory_without_a_lane_takes_its_issue_alone(execut
 
 
 @pytest.mark.parametrize(
-    ("instruction", "factor"),
+    ("instruction", "full", "one"),
     [
-        ("RED.E.ADD.STRONG.GPU [R24], R2", 1),
-        ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R24], R2", 1),
-        ("RED.E.ADD.F64.RN.STRONG.GPU [R24], R2", 1.75),
-        ("RED.E.MAX.64.STRONG.GPU [R24], R2", 1),
-        ("ATOMG.E.EXCH.STRONG.GPU PT, R2, [R24], R4", 1),
-        ("ATOMG.E.CAS.STRONG.GPU PT, R2, [R24], R4, R5", 2.5),
+        ("RED.E.ADD.STRONG.GPU [R24], R2", 1, 1),
+        ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R24], R2", 1, 1),
+        ("RED.E.ADD.F64.RN.STRONG.GPU [R24], R2", 1.75, 1),
+        ("RED.E.MAX.64.STRONG.GPU [R24], R2", 1, 1),
+        ("ATOMG.E.EXCH.STRONG.GPU PT, R2, [R24], R4", 1, 1),
+        ("ATOMG.E.CAS.STRONG.GPU PT, R2, [R24], R4, R5", 2, 1),
     ],
 )
-def test_a_slice_takes_longer_for_compare_and_swaps_and_for_doubles(
-    launch: Launch, instruction: str, factor: float
+def test_a_slice_takes_a_sector_of_operands_at_a_time(
+    launch: Launch, instruction: str, full: float, one: float
 ) -> None:
-    keys = {"l2.slice_cas_factor": 2.5, "l2.slice_double_factor": 1.75, "l2.partitions": 2}
+    """A sector of compare-and-swaps has two sectors of operands, a single lane's has 8 bytes."""
+    keys = {"l2.slice_double_factor": 1.75, "l2.partitions": 2}
     machine = machine_from(load_gpu("h100-sxm").with_values(keys, source="a test"))
     (operation, _) = lower_machine_code(launch([instruction, "EXIT"]), machine, 1).programs[0].operations
-    one = machine.l2_slices.atomic_sector_ticks
-    assert operation.request.sector == round(factor * one)
-    assert operation.request.past == (one if instruction.startswith("ATOMG") else one // 2)
+    ticks, request = machine.l2_slices.atomic_sector_ticks, operation.request
+    sectors = 8 if "64" in instruction else 4
+    assert request.in_slice(32, sectors) == pytest.approx(full * ticks, rel=1e-5)
+    assert request.in_slice(1, 1) == one * ticks
+    assert request.in_slice(32, 32) == one * ticks
+    assert request.past == (ticks if instruction.startswith("ATOMG") else ticks // 2)
