@@ -159,7 +159,7 @@ class MemorySystem:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
         ready."""
         m = self.machine
-        last, before, ahead = 0, -1, 0
+        last, before, in_advance = 0, -1, 0
         asks, lanes_per_word = job.asks, job.lanes_per_word
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
@@ -175,11 +175,11 @@ class MemorySystem:
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
                 ticks = self._l2_ticks(operation, begins_line and not job.whole)
                 if reads and begins_line:  # a line's least time comes with its first sector
-                    ahead = max(0, m.l2_line_ticks - ticks)
-                    ticks += ahead
+                    in_advance = max(0, m.l2_line_ticks - ticks)
+                    ticks += in_advance
                 elif reads:
-                    done = min(ahead, ticks)
-                    ahead, ticks = ahead - done, ticks - done
+                    done = min(in_advance, ticks)
+                    in_advance, ticks = in_advance - done, ticks - done
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 lanes = (lanes_per_word[sector] - 1) * asks.request.word if atomic and waits else 0
                 in_slice = self._slice(sector, now << TICK_BITS, atomic, begins_line, lanes)
