@@ -434,7 +434,7 @@ class LevelOne:
             line.valid |= 1 << sector % self.machine.sectors_per_line
 
 
-def passes_of(addresses: list[int], words: int, machine: Machine) -> int:
+def passes_needed(addresses: list[int], words: int, machine: Machine) -> int:
     """What an access takes of the data stage: a pass for each line, or, where L1 looks up several lines at
     once, as many as the banks or the tags need for loads and stores of ``words`` words a lane (0: another
     access)."""
