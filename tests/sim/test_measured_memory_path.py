@@ -210,3 +210,18 @@ def test_a_block_begins_so_long_after_the_one_in_its_room_left(machine: Machine,
     assert late.cycles - early.cycles == 2 * (500 - machine.block_launch_cycles)
     begun = sorted(late.issues.cycle.tolist())
     assert exits[0] + 500 in begun
+
+
+@pytest.mark.parametrize(("stride", "longer"), [(128, 32 * 30), (64, 16 * 20), (32, 0), (4, 0)])
+def test_l2_reads_parts_of_lines_as_long_as_it_looks_lines_up(
+    machine: Machine, engine: str, stride: int, longer: int
+) -> None:
+    """A sector takes 10 cycles and a line 40 at least: one sector of it 30 more, two 20, all four nothing."""
+
+    def cycles(line_cycles: int) -> int:
+        changed = replace(machine, l2_sector_ticks=10 << TICK_BITS, l2_line_ticks=line_cycles << TICK_BITS)
+        load = Instruction("global-load", name="x", memory=Affine(lane_stride_bytes=stride))
+        return _run(engine, lower(_kernel(load, Instruction("fp32", after=("x",))), changed)).cycles
+
+    # The latency of a load of one sector, with its line's 30 cycles more, stays what the description says.
+    assert cycles(40) - cycles(10) == longer - 30
