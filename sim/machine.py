@@ -220,8 +220,7 @@ class RequestTicks:
     comes for each pass beyond those that its width needs; of its address unit at least ``address_pass`` for
     each pass; of an atomic on global memory, of the port for each lane and packet, and of L2 for each lane on
     a word; of its slice of L2 for a sector, at least for each lane (``operand``), and of the slice across.
-    ``bytes`` are a lane's of a load or
-    store, whole words."""
+    ``bytes`` are a lane's of a load or store, whole words."""
 
     address: int = 0
     stage: int = 0

@@ -172,10 +172,10 @@ the result and the reading; machine code also says the cycles that its warp then
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
 Its address unit takes ``address_ticks`` and at least ``address_pass_ticks`` a pass, the data stage
 ``stage_ticks`` a pass; its result comes ``later_ticks`` later for each pass beyond ``hidden_wavefronts``. A
-lane of a load or store moves ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global memory
-takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word;
-``sector_ticks`` of its slice for a sector, at least ``operand_ticks`` for each lane, and ``past_ticks`` of
-the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so
+lane of a load or store moves ``lane_bytes``; a load ``past_l1`` asks L2 whatever L1 has. An atomic on global
+memory takes ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a
+word; ``sector_ticks`` of its slice for a sector, at least ``operand_ticks`` for each lane, and ``past_ticks``
+of the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so
 (`IN_PARTS`). One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in
 front of it, and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction
 keeps its scheduler while that works."""

@@ -812,7 +812,7 @@ def serve_l2(st: State, index: int) -> Word:
     """Serve a request that reached L2; its completion, which its SM will find."""
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
-    slice_line, begun, served, ahead = -1, -1, 0, 0
+    slice_line, begun, served, in_advance = -1, -1, 0, 0
     number, past = 0, op_at(st, access.op).past_ticks
     own, way, partial, in_slice = slice_at(st, 0), 0, _partial(st, index), _in_slice(st, index)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
@@ -832,11 +832,11 @@ def serve_l2(st: State, index: int) -> Word:
         elif store == STORE:
             shared_ticks = st.l2_store_ticks
         elif tag != begun:  # a line's least time comes with its first sector
-            ahead = max(0, st.l2_line_ticks - shared_ticks)
-            shared_ticks += ahead
+            in_advance = max(0, st.l2_line_ticks - shared_ticks)
+            shared_ticks += in_advance
         else:
-            done = min(ahead, shared_ticks)
-            ahead -= done
+            done = min(in_advance, shared_ticks)
+            in_advance -= done
             shared_ticks -= done
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + shared_ticks
         common.l2_free += partial * int(tag != begun) * st.l2_partial_ticks

@@ -163,7 +163,7 @@ class MemorySystem:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
         ready."""
         m = self.machine
-        last, before, ahead = 0, -1, 0
+        last, before, in_advance = 0, -1, 0
         asks, lanes_per_word = job.asks, job.lanes_per_word
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
@@ -179,11 +179,11 @@ class MemorySystem:
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
                 ticks = self._l2_ticks(operation, begins_line and not job.whole)
                 if reads and begins_line:  # a line's least time comes with its first sector
-                    ahead = max(0, m.l2_line_ticks - ticks)
-                    ticks += ahead
+                    in_advance = max(0, m.l2_line_ticks - ticks)
+                    ticks += in_advance
                 elif reads:
-                    done = min(ahead, ticks)
-                    ahead, ticks = ahead - done, ticks - done
+                    done = min(in_advance, ticks)
+                    in_advance, ticks = in_advance - done, ticks - done
                 self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
                 ticks = m.l2_slices.sector_ticks
                 if atomic:
@@ -464,7 +464,7 @@ class LevelOne:
             line.valid |= 1 << sector % self.machine.sectors_per_line
 
 
-def passes_of(addresses: list[int], words: int, machine: Machine) -> int:
+def passes_needed(addresses: list[int], words: int, machine: Machine) -> int:
     """What an access takes of the data stage: a pass for each line, or, where L1 looks up several lines at
     once, as many as the banks or the tags need for loads and stores of ``words`` words a lane (0: another
     access)."""

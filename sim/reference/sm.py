@@ -28,7 +28,7 @@ from smlab.sim.machine import TICK_BITS
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
-from smlab.sim.reference.memory import MemorySystem, parts_of, passes_of
+from smlab.sim.reference.memory import MemorySystem, parts_of, passes_needed
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.profiled_warp import CountedWarp
 from smlab.sim.reference.scheduler import Scheduler
@@ -340,7 +340,7 @@ class StreamingMultiprocessor:
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
             told = operation.passes == TOLD
-            needed = passes_of(job.addresses, operation.request.bytes // 4, self.machine)
+            needed = passes_needed(job.addresses, operation.request.bytes // 4, self.machine)
             job.passes = max(needed, job.passes) if needed or told else 0
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)

@@ -314,3 +314,18 @@ def test_lengths_of_waits_are_those_of_a_queue_that_never_runs_dry() -> None:
     assert parts.max(axis=1).mean() / 1024 == pytest.approx(1.5, abs=0.03)
     apart = np.array([slices.wait_parts(128 * n) for n in range(32 * 2_000)]).reshape(-1, 32)
     assert apart.max(axis=1).mean() / 1024 == pytest.approx(4.06, rel=0.05)
+
+
+@pytest.mark.parametrize(("stride", "longer"), [(128, 32 * 30), (64, 16 * 20), (32, 0), (4, 0)])
+def test_l2_reads_parts_of_lines_as_long_as_it_looks_lines_up(
+    machine: Machine, engine: str, stride: int, longer: int
+) -> None:
+    """A sector takes 10 cycles and a line 40 at least: one sector of it 30 more, two 20, all four nothing."""
+
+    def cycles(line_cycles: int) -> int:
+        changed = replace(machine, l2_sector_ticks=10 << TICK_BITS, l2_line_ticks=line_cycles << TICK_BITS)
+        load = Instruction("global-load", name="x", memory=Affine(lane_stride_bytes=stride))
+        return _run(engine, lower(_kernel(load, Instruction("fp32", after=("x",))), changed)).cycles
+
+    # The latency of a load of one sector, with its line's 30 cycles more, stays what the description says.
+    assert cycles(40) - cycles(10) == longer - 30
