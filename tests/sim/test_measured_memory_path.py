@@ -226,9 +226,9 @@ def test_the_warps_of_a_block_begin_one_after_the_other(machine: Machine, engine
     assert begun(7 << TICK_BITS - 1) == [0, 3, 7, 10]  # 3.5 cycles
 
 
-def _waits(machine: Machine, engine: str, writes: int, reads: int = 64) -> list[int]:
+def _waits(machine: Machine, engine: str, writes: int, pause: int = 0) -> list[int]:
     """What loads of one line each wait beyond one with nothing before it. Before each go ``writes`` sectors
-    that are evicted from L2, dirty."""
+    that are evicted from L2, dirty. All begins after a pause of so many cycles."""
     dram = replace(
         machine,
         l2=CacheShape(1, 1),
@@ -237,8 +237,11 @@ def _waits(machine: Machine, engine: str, writes: int, reads: int = 64) -> list[
         dram_write_ticks=8 << TICK_BITS,
         l2_slices=SliceTiming(count=8, sector_ticks=1),
     )
-    body = []
-    for n in range(reads):
+    body = [
+        Instruction("think", name="pause", duration=Duration(max(1, pause))),
+        Instruction("fp32", after=("pause",)),
+    ]
+    for n in range(64):
         for k in range(writes):
             place = Affine(base_bytes=(1 << 24) + 4096 * (writes * n + k), lane_stride_bytes=0)
             body.append(Instruction("global-store", memory=place))
@@ -262,6 +265,13 @@ def test_reads_wait_for_the_writes_that_dram_is_at(machine: Machine, engine: str
     assert set(none) == {0}
     assert 0 < np.mean(few[32:]) < np.mean(many[32:])
     assert np.std(many[32:]) > np.mean(many[32:]) / 2
+
+
+def test_what_dram_did_long_ago_does_not_count(machine: Machine, engine: str) -> None:
+    """A launch that begins with 200,000 idle cycles waits for writes as another one, soon after."""
+    soon, late = (np.mean(_waits(machine, engine, 3, pause)[32:]) for pause in (1, 200_000))
+    assert soon > 20
+    assert late == pytest.approx(soon, rel=0.15)
 
 
 def test_lengths_of_waits_are_those_of_a_queue_that_never_runs_dry() -> None:
