@@ -276,12 +276,12 @@ def test_what_dram_did_long_ago_does_not_count(machine: Machine, engine: str) ->
 
 def test_lengths_of_waits_are_those_of_a_queue_that_never_runs_dry() -> None:
     """Exponential in their mean and their spread; the lines of one slice's part of a region have one, and of
-    32 regions 16 KiB apart the longest is 4.06 of the mean (the 32nd harmonic number)."""
+    32 regions at distances of 16 KiB the longest is 4.06 of the mean (the 32nd harmonic number)."""
     slices = SliceTiming(count=80, part_bits=1, region_bits=3)
     parts = np.array([[slices.wait_parts(line) for line in range(8 * n, 8 * n + 8)] for n in range(20_000)])
     assert parts.mean() / 1024 == pytest.approx(1, abs=0.02)
     assert parts[:, 0].std() / 1024 == pytest.approx(1, abs=0.05)
     assert all(len(set(row)) <= 2 for row in parts.tolist())
     assert parts.max(axis=1).mean() / 1024 == pytest.approx(1.5, abs=0.03)
-    apart = np.array([slices.wait_parts(128 * n) for n in range(32 * 2_000)]).reshape(-1, 32)
-    assert apart.max(axis=1).mean() / 1024 == pytest.approx(4.06, rel=0.05)
+    distant = np.array([slices.wait_parts(128 * n) for n in range(32 * 2_000)]).reshape(-1, 32)
+    assert distant.max(axis=1).mean() / 1024 == pytest.approx(4.06, rel=0.05)
