@@ -265,9 +265,9 @@ def test_the_warps_of_a_block_begin_one_after_the_other(machine: Machine, engine
     assert begun(7 << TICK_BITS - 1) == [0, 3, 7, 10]  # 3.5 cycles
 
 
-def _waits(machine: Machine, engine: str, writes: int, reads: int = 64) -> list[int]:
+def _waits(machine: Machine, engine: str, writes: int, pause: int = 0) -> list[int]:
     """What loads of one line each wait beyond one with nothing before it. Before each go ``writes`` sectors
-    that are evicted from L2, dirty."""
+    that are evicted from L2, dirty. All begins after a pause of so many cycles."""
     dram = replace(
         machine,
         l2=CacheShape(1, 1),
@@ -276,8 +276,11 @@ def _waits(machine: Machine, engine: str, writes: int, reads: int = 64) -> list[
         dram_write_ticks=8 << TICK_BITS,
         l2_slices=SliceTiming(count=8, sector_ticks=1),
     )
-    body = []
-    for n in range(reads):
+    body = [
+        Instruction("think", name="pause", duration=Duration(max(1, pause))),
+        Instruction("fp32", after=("pause",)),
+    ]
+    for n in range(64):
         for k in range(writes):
             place = Affine(base_bytes=(1 << 24) + 4096 * (writes * n + k), lane_stride_bytes=0)
             body.append(Instruction("global-store", memory=place))
@@ -303,17 +306,24 @@ def test_reads_wait_for_the_writes_that_dram_is_at(machine: Machine, engine: str
     assert np.std(many[32:]) > np.mean(many[32:]) / 2
 
 
+def test_what_dram_did_long_ago_does_not_count(machine: Machine, engine: str) -> None:
+    """A launch that begins with 200,000 idle cycles waits for writes as another one, soon after."""
+    soon, late = (np.mean(_waits(machine, engine, 3, pause)[32:]) for pause in (1, 200_000))
+    assert soon > 20
+    assert late == pytest.approx(soon, rel=0.15)
+
+
 def test_lengths_of_waits_are_those_of_a_queue_that_never_runs_dry() -> None:
     """Exponential in their mean and their spread; the lines of one slice's part of a region have one, and of
-    32 regions 16 KiB apart the longest is 4.06 of the mean (the 32nd harmonic number)."""
+    32 regions at distances of 16 KiB the longest is 4.06 of the mean (the 32nd harmonic number)."""
     slices = SliceTiming(count=80, part_bits=1, region_bits=3)
     parts = np.array([[slices.wait_parts(line) for line in range(8 * n, 8 * n + 8)] for n in range(20_000)])
     assert parts.mean() / 1024 == pytest.approx(1, abs=0.02)
     assert parts[:, 0].std() / 1024 == pytest.approx(1, abs=0.05)
     assert all(len(set(row)) <= 2 for row in parts.tolist())
     assert parts.max(axis=1).mean() / 1024 == pytest.approx(1.5, abs=0.03)
-    apart = np.array([slices.wait_parts(128 * n) for n in range(32 * 2_000)]).reshape(-1, 32)
-    assert apart.max(axis=1).mean() / 1024 == pytest.approx(4.06, rel=0.05)
+    distant = np.array([slices.wait_parts(128 * n) for n in range(32 * 2_000)]).reshape(-1, 32)
+    assert distant.max(axis=1).mean() / 1024 == pytest.approx(4.06, rel=0.05)
 
 
 @pytest.mark.parametrize(("stride", "longer"), [(128, 32 * 30), (64, 16 * 20), (32, 0), (4, 0)])
