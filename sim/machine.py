@@ -882,8 +882,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         l2_merges_reads=gpu.has("l2.merges_reads") and gpu.integer("l2.merges_reads") > 0,
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
-        dram_drain_cycles=round(_optional(gpu, "dram.write_drain_cycles")),
-        dram_read_cycles=round(_optional(gpu, "dram.read_drain_cycles")),
+        dram_drain_cycles=round(_optional(gpu, "dram.write_drain_s") * sm_hz),
+        dram_read_cycles=round(_optional(gpu, "dram.read_drain_s") * sm_hz),
         # Two reads and a write take as long as three sectors of the sustained stream.
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
