@@ -69,10 +69,8 @@ from smlab.sim.instruction_source import (
 TICK_BITS = 20
 SMS_APART = 4096
 DRAM_WINDOW_CYCLES, DRAM_LEAST_IDLE = 4096, 12
-SLICE_SPREAD, WAIT_SPREAD = (
-    0x9E3779B1,
-    0x85EBCA77,
-)  # these as in `smlab.sim.machine`, which loads what is not compiled
+# These as in `smlab.sim.machine`, which loads what is not compiled.
+SLICE_SPREAD, WAIT_SPREAD = 0x9E3779B1, 0x85EBCA77
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
