@@ -128,7 +128,7 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_line_ticks l2_atomic_sector_ticks atomics_in_flight l2_return"
     " dram_ticks dram_extra dram_drain dram_read_drain"
-    " dram_write_ticks shares_dram l2_merges"
+    " dram_write_ticks shares_dram l2_merges l2_merged_ticks"
     " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
     " slice_sms slice_all_sms"
     " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"

@@ -822,6 +822,9 @@ def serve_l2(st: State, index: int) -> Word:
         if st.l2_merges != 0 and store == LOAD and at != 0:
             merged = _merged(st, at, sector, access.when << TICK_BITS)
             if merged != 0:
+                if st.l2_merged_ticks != 0:
+                    common.l2_free = max(access.when << TICK_BITS, common.l2_free) + st.l2_merged_ticks
+                    merged = max(merged, common.l2_free)
                 ready = max(ready, merged + way)
                 continue
         shared_ticks = st.l2_ticks

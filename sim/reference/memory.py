@@ -173,7 +173,7 @@ class MemorySystem:
             place = sector % m.sectors_per_line
             hit = bool(line.valid >> place & 1)
             reads = operation in ("load", "copy")
-            merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
+            merges = m.l2_merges_reads > 0 and reads and hit and line.ready_ticks[place] > now << TICK_BITS
             served = 0
             if not merges:
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
@@ -201,6 +201,9 @@ class MemorySystem:
                 ready = line.ready_ticks[place]
                 if not merges:
                     ready = max(served, ready)
+                elif m.l2_merged_ticks:
+                    self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + m.l2_merged_ticks
+                    ready = max(ready, self.l2_free_ticks)
             elif operation == "store" or (self.unsampled is not None and sector in self.unsampled):
                 self.l2.misses += 1
                 ready = served

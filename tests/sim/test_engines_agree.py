@@ -70,7 +70,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         l2=draw(shapes),
         l1_latency_cycles=draw(short),
         l2_latency_cycles=draw(short),
-        l2_merges_reads=draw(st.booleans()),
+        l2_merges_reads=draw(st.sampled_from([0.0, 0.35, 1.0])),
         dram_latency_cycles=draw(short),
         port_sector_ticks=draw(ticks),
         stores=StoreTiming(draw(ticks), draw(ticks), draw(ticks), draw(ticks)),

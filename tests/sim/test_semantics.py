@@ -183,15 +183,17 @@ def test_a_coalescer_makes_one_read_of_those_that_wait_for_a_sector(gpu: Gpu, en
 
     slow = dataclasses.replace(machine_from(gpu), l2_sector_ticks=100 << TICK_BITS)
 
-    def found(merges: bool) -> tuple[int, int]:
+    def found(merges: float) -> tuple[int, int]:
         machine = dataclasses.replace(slow, l2_merges_reads=merges)
         truth = ENGINES[engine](lower(kernel, machine), Record.ALL, None, None)
         return truth.cycles, truth.memory.l2_sector_hits
 
-    (one, hits), (each, same) = found(True), found(False)
-    assert hits == same == 3
+    (one, hits), (each, same), (half, others) = found(1), found(0), found(0.5)
+    assert hits == same == others == 3
     # Merged, all four wait for DRAM; else the last one is served 300 cycles after the first.
     assert each - one == pytest.approx(300 - slow.dram_extra_cycles, abs=2)
+    # With half of the time saved the last one is served after 100 and three times 50 cycles.
+    assert half == pytest.approx(max(one, each - 150), abs=2)
 
 
 def _added(gpu: Gpu, engine: str, stride_bytes: int, blocks: int = 4) -> float:
