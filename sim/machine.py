@@ -355,7 +355,8 @@ class Machine:
     error_barrier_cycles: int  # what the wait for errors behind it takes
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
-    l2_merges_reads: float  # the part of L2's server that a read saves if another one waits for its sector
+    l2_merges_reads: bool  # reads of a sector that another one waits for are merged with it
+    l2_merged_ticks: int  # what such a read takes of L2's server
     dram_sector_ticks: int  # of a sector read
     dram_write_ticks: int
     dram_drain_cycles: int  # what is left, in the mean, of the writes that a read finds DRAM at
@@ -401,11 +402,6 @@ class Machine:
         """From a global access's leaving its sub-core to its data in L1, so that an unloaded hit takes
         ``l1_latency_cycles``."""
         return max(1, self.l1_latency_cycles - self.front_cycles)
-
-    @property
-    def l2_merged_ticks(self) -> int:
-        """What a read takes of L2's server whose sector another read waits for."""
-        return round((1 - self.l2_merges_reads) * self.l2_sector_ticks)
 
     @property
     def l2_served_ticks(self) -> int:
@@ -885,7 +881,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
-        l2_merges_reads=_optional(gpu, "l2.merges_reads"),
+        l2_merges_reads=_optional(gpu, "l2.merges_reads") > 0,
+        l2_merged_ticks=round((1 - _optional(gpu, "l2.merges_reads")) * l2_sector_ticks),
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
         dram_drain_cycles=round(_optional(gpu, "dram.write_drain_s") * sm_hz),
         dram_read_cycles=round(_optional(gpu, "dram.read_drain_s") * sm_hz),

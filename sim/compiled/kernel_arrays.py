@@ -555,7 +555,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_ticks": machine.dram_sector_ticks,
         "dram_write_ticks": machine.dram_write_ticks,
         "shares_dram": int(machine.shares_dram),
-        "l2_merges": int(machine.l2_merges_reads > 0),
+        "l2_merges": int(machine.l2_merges_reads),
         "l2_merged_ticks": machine.l2_merged_ticks,
         **_slice_constants(machine.l2_slices),
         "dram_extra": machine.dram_extra_cycles,

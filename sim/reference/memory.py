@@ -173,7 +173,7 @@ class MemorySystem:
             place = sector % m.sectors_per_line
             hit = bool(line.valid >> place & 1)
             reads = operation in ("load", "copy")
-            merges = m.l2_merges_reads > 0 and reads and hit and line.ready_ticks[place] > now << TICK_BITS
+            merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
             served = 0
             if not merges:
                 begins_line = sector // m.sectors_per_line != before // m.sectors_per_line

@@ -184,7 +184,8 @@ def test_a_coalescer_makes_one_read_of_those_that_wait_for_a_sector(gpu: Gpu, en
     slow = dataclasses.replace(machine_from(gpu), l2_sector_ticks=100 << TICK_BITS)
 
     def found(merges: float) -> tuple[int, int]:
-        machine = dataclasses.replace(slow, l2_merges_reads=merges)
+        ticks = round((1 - merges) * slow.l2_sector_ticks)
+        machine = dataclasses.replace(slow, l2_merges_reads=merges > 0, l2_merged_ticks=ticks)
         truth = ENGINES[engine](lower(kernel, machine), Record.ALL, None, None)
         return truth.cycles, truth.memory.l2_sector_hits
 

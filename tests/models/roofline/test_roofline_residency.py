@@ -168,7 +168,7 @@ def test_a_launch_that_is_not_known_is_a_part_of_its_own() -> None:
 def test_levels_that_no_latency_can_be_trusted_for_are_held_near_the_other_two() -> None:
     one = np.ones(1)
     known = np.array([True])
-    r = Residency(2 * one, 3 * one, one, one, one, one, ~known, known)
+    r = Residency(2 * one, 3 * one, one, one, one, ~known, known)
     assert r.best(np.array([100.0]))[0] == pytest.approx(3 * APART)
     assert r.best(np.array([0.1]))[0] == pytest.approx(2 / APART)
     assert r.best(np.array([2.5]))[0] == 2.5

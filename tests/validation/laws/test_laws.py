@@ -193,9 +193,9 @@ def break_slice_that_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slice of L2 begins with a sector before it has ended the one ahead."""
     sound = MemorySystem._slice
 
-    def serve(self: MemorySystem, sector: int, arrival: int, atomic: bool, begins: bool, lanes: int) -> int:
+    def serve(self: MemorySystem, sector: int, arrival: int, ticks: int, past: int) -> int:
         self.slice_free_ticks = [0] * len(self.slice_free_ticks)
-        return sound(self, sector, arrival, atomic, begins, lanes)
+        return sound(self, sector, arrival, ticks, past)
 
     monkeypatch.setattr(MemorySystem, "_slice", serve)
 
@@ -206,8 +206,8 @@ def break_slice_that_forgets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         MemorySystem,
         "_slice",
-        lambda self, sector, arrival, atomic, begins, lanes: sound(
-            self, sector, arrival, atomic, False, lanes
+        lambda self, sector, arrival, ticks, past: sound(
+            self, sector, arrival, min(ticks, self.machine.l2_slices.atomic_sector_ticks), past
         ),
     )
 
