@@ -230,7 +230,8 @@ def passes_told(micro: MicroOperation, machine: Machine) -> int:
     """The passes of every execution of an instruction, or that its source tells them; of an access to global
     memory the fewest."""
     cls = CLASSES[micro.cls]
-    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy", "constant"):
+    told = cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation in ("match", "copy")
+    if told or micro.code == d.LOAD_CONSTANT:
         return TOLD
     return machine.least_passes(cls, micro.bits)
 
