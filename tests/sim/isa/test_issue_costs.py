@@ -145,6 +145,14 @@ def test_an_address_in_uniform_registers_is_not_read_of_the_lanes(
     assert lowered.programs[0].operations[0].request.address == cycles * TICKS_PER_CYCLE
 
 
+def test_a_constant_at_a_fixed_address_makes_one_pass_whatever_loads_before_it_made(execute: Execute) -> None:
+    jobs = execute(
+        "S2R R2, SR_TID.X", "IMAD.SHL.U32 R2, R2, 0x4, RZ", "LDC R4, c[0x0][R2]", "LDC R5, c[0x0][0x28]"
+    ).jobs
+    assert jobs is not None
+    assert jobs.passes.tolist() == [32, 1]
+
+
 @pytest.mark.parametrize("access", ["LDS R4, [R2]", "STS [R2], R4"])
 def test_an_access_to_shared_memory_without_a_lane_may_make_a_pass(execute: Execute, access: str) -> None:
     """P0 holds for no lane. Where a description says so, the access goes the way of one that makes a pass,
