@@ -382,7 +382,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
 
 @helper
 def keep_in_l1(st: State, i: int, index: int) -> None:
-    """L1 has the sectors that a store to local memory writes."""
+    """L1 has an access's sectors: those that are back, and those that a store to local memory writes."""
     last, at = -1, 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access_at(st, index).sectors):
         sector = sector_at(st, n).value
@@ -613,16 +613,9 @@ def fill_l1(st: State, i: int, now: int) -> None:
         sm.fill_head = unlink_first(st, index + 1)
         if sm.fill_head == 0:
             sm.fill_tail = 0
-        last, at = -1, 0
         for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
             forget(st, i, n)
-            sector = sector_at(st, n).value
-            tag = line_of(st, sector)
-            if tag != last:
-                last, at = tag, find(st, i, tag)
-                if at == 0:
-                    at, _ = make(st, i, tag)
-            line_at(st, at - 1).valid |= 1 << (sector - tag * st.line_sectors)
+        keep_in_l1(st, i, index)
         release(st, index)
 
 
