@@ -25,6 +25,12 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import load_toml, read_bytes
 
 RECORD: Final = Path(__file__).with_name("record")
+TIMERS: Final = {
+    "events": "launch.events_overhead_s",
+    "launches in a row": "launch.gap_s",
+    "profiler": "launch.profiled_overhead_s",
+}
+"""How times were taken, with the constant of the card that they have beyond the time of the SMs."""
 READERS: Final = {"ktt": read_ktt, "kernel-tuner": read_search}
 Shape = tuple[int, int, int] | None
 
@@ -50,7 +56,8 @@ class MeasuredKernel:
 @dataclass(frozen=True, eq=False)
 class MeasuredKernelSet:
     """Kernels that one author measured on one card. ``kind`` says what limits such kernels. ``clock_hz`` is
-    None where nobody told it; ``launch`` holds the tables of a launch file. ``developed``: rules or constants
+    None where nobody told it. ``timer`` is a key of `TIMERS`; it is empty where the source says nothing, or
+    the times are differences. ``launch`` holds the tables of a launch file. ``developed``: rules or constants
     were changed after a look at it, so it tells nothing of kernels that nobody has seen."""
 
     name: str
@@ -63,6 +70,7 @@ class MeasuredKernelSet:
     launch: dict[str, Any]
     kernels: tuple[MeasuredKernel, ...] = field(repr=False)
     developed: bool = False
+    timer: str = ""
 
 
 def list_sets() -> tuple[str, ...]:
@@ -98,9 +106,17 @@ def read_measured(name: str, data: Path, rows: int, seed: int = 0) -> MeasuredKe
         compiler=raw["compiler"],
         clock_hz=raw.get("clock_hz"),
         developed="developed" in raw and field_of(str(path), raw, "developed", bool, "true or false"),
+        timer=_timer(path, raw),
         launch={key: raw[key] for key in ("launch", "argument", "constant") if key in raw},
         kernels=tuple(kernels[n] for n in sorted(order.tolist())),
     )
+
+
+def _timer(path: Path, raw: Mapping[str, Any]) -> str:
+    timer = raw.get("timer", "")
+    if timer and timer not in TIMERS:
+        raise SmlabError.at(f"{path}: timer", "is none that we know", timer, "one of " + ", ".join(TIMERS))
+    return str(timer)
 
 
 def _published(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> list[MeasuredKernel]:

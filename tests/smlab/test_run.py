@@ -19,7 +19,7 @@ KEYS = (
     "cycles", "seconds", "cycles_low", "cycles_high", "warp_instructions", "wall_s", "sms", "blocks",
     "blocks_simulated", "atomic", "stalls", "instructions", "seconds_low", "seconds_high", "clock_hz",
     "registers", "spilled_bytes", "shared_bytes", "resident_warps", "alternative", "schema", "rates",
-    "profiled_seconds",
+    "profiled_seconds", "events_seconds",
 )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def test_the_example_runs_with_nothing_installed_and_gives_the_keys(
     assert document["seconds"] == document["cycles"] / document["clock_hz"]
     assert document["seconds_low"] < document["seconds"] < document["seconds_high"]
     assert document["profiled_seconds"] == pytest.approx(document["seconds"] + 2.0e-6)  # of a V100
+    assert document["events_seconds"] == pytest.approx(document["seconds"] + 3.2e-6)
     instructions = document["rates"]["warp_instructions_per_s"] * document["seconds"]
     assert instructions == pytest.approx(document["warp_instructions"])
     assert document["rates"]["l2_bytes_per_s"] * document["seconds"] > 65536  # each byte is read once

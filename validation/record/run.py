@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from smlab.hw_bench.datasets.measured_kernels import MeasuredKernel, MeasuredKernelSet
+from smlab.hw_bench.datasets.measured_kernels import TIMERS, MeasuredKernel, MeasuredKernelSet
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sass.cubin import read_cubin
 from smlab.hw_bench.sass.image import resources_of
@@ -49,8 +49,9 @@ SEEN: Final = ClockRange()
 
 @dataclass(frozen=True)
 class SimulatedRow:
-    """A measured kernel beside its simulated time. ``low_s`` and ``high_s`` are the 95 % interval of
-    sampling alone; ``local_bytes`` is what a thread spills."""
+    """A measured kernel beside its simulated time. That has what its timer has beyond the SMs' time.
+    ``low_s`` and ``high_s`` are the 95 % interval of sampling alone; ``local_bytes`` is what a thread
+    spills."""
 
     set: str
     name: str
@@ -89,6 +90,7 @@ def simulate_set(
     Raises:
         SmlabError: a kernel that does not compile or cannot be executed, by name.
     """
+    beyond_s = gpu.number(TIMERS[measured.timer]) if measured.timer else 0.0
     rows = []
     for done, kernel in enumerate(measured.kernels, start=1):
         cubin = compiled(measured, kernel, gpu.sm_architecture)
@@ -105,9 +107,9 @@ def simulate_set(
                 measured.name,
                 kernel.name,
                 kernel.seconds,
-                run.seconds,
-                run.low / run.hz,
-                run.high / run.hz,
+                run.seconds + beyond_s,
+                run.low / run.hz + beyond_s,
+                run.high / run.hz + beyond_s,
                 resources_of(cubin, name).local_bytes,
                 ClockRange.of(gpu),
             )

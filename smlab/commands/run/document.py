@@ -29,6 +29,7 @@ def run_document(
         "cycles": done.cycles,
         "seconds": real_time.seconds,
         "profiled_seconds": real_time.profiled,
+        "events_seconds": real_time.by_events,
         "seconds_low": real_time.low,
         "seconds_high": real_time.high,
         "clock_hz": done.lowered.machine.sm_hz,

@@ -14,6 +14,7 @@ from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.validation.record.judge import LEVEL, model_of, sampling_sd, stored_errors
 from smlab.validation.record.run import ClockRange
 
+EVENTS: Final = "launch.events_overhead_s"
 PROFILED: Final = "launch.profiled_overhead_s"
 
 
@@ -22,10 +23,12 @@ class RealTime:
     """A kernel's time: the mean over the alternatives for the atomic unit, by their weights, and its 90
     % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
     the record. ``profiled`` is what a profiler's duration would be, which begins before the first warp and
-    ends after the last one. None where the GPU's description does not tell by how much."""
+    ends after the last one; ``by_events`` is the time between two events around the launch. Both are None
+    where the GPU's description does not tell by how much."""
 
     seconds: float
     profiled: float | None
+    by_events: float | None
     low: float | None
     high: float | None
     clock: str
@@ -55,6 +58,7 @@ class RealTime:
         return cls(
             seconds=seconds,
             profiled=seconds + float(gpu.number(PROFILED)) if gpu.has(PROFILED) else None,
+            by_events=seconds + float(gpu.number(EVENTS)) if gpu.has(EVENTS) else None,
             low=low,
             high=high,
             clock=clock_text(gpu),

@@ -281,6 +281,8 @@ def _print(
                 f"a profiler's duration: {1e6 * told.profiled:,.2f} us, {beyond:.2g} us of it before the "
                 "first warp and after the last"
             )
+        if told.by_events is not None:
+            out.print(f"two events around the launch: {1e6 * told.by_events:,.2f} us")
         count = result.warp_instructions
         speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_PRINTED_FROM else ""
         out.print(f"{count:,} warp-instructions, engine {result.engine}{speed}")

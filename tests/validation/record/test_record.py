@@ -3,10 +3,12 @@
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from smlab.hw_bench.datasets import measured_kernels
 from smlab.hw_bench.datasets.measured_kernels import (
     MeasuredKernel,
     MeasuredKernelSet,
@@ -17,6 +19,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import load_toml
 from smlab.sim.isa.launch.launch_file import launch_of
+from smlab.validation.projection.machine_code import RunTime
 from smlab.validation.record import run as running
 from smlab.validation.record.judge import (
     LEAST_SETS,
@@ -272,3 +275,35 @@ def test_a_kernel_is_compiled_by_the_compiler_that_it_was_measured_with(
     kernel = MeasuredKernel("one", "k", Path("k.cuh"), "text", {"A": "1"}, {}, None, None, 1.0)
     one = MeasuredKernelSet("set", "a set", "a6000", "product", "us", compiler, None, {}, (kernel,))
     assert running.compiled(one, kernel, "sm_86") == f"{by} text".encode()
+
+
+@pytest.mark.parametrize(
+    ("timer", "beyond_us"), [("", 0.0), ("events", 3.2), ("launches in a row", 2.1), ("profiler", 2.2)]
+)
+def test_a_simulated_time_has_what_its_timer_has(
+    timer: str, beyond_us: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an H100's description, beside a launch of 10 us."""
+    launch = SimpleNamespace(arguments=(), names=(), constants={}, shared_bytes=0)
+    monkeypatch.setattr(running, "compiled", lambda *_: b"")
+    monkeypatch.setattr(running, "_full_name", lambda *_: "k")
+    monkeypatch.setattr(running, "_launch", lambda *_: ((1, 1, 1), (32, 1, 1), launch))
+    monkeypatch.setattr(running, "resources_of", lambda *_: SimpleNamespace(local_bytes=0))
+    monkeypatch.setattr(running, "run_codes", lambda *_: [RunTime(10_000, 9_000, 11_000, 1e9)])
+    kernel = MeasuredKernel("one", "k", Path("k.cu"), "text", {}, {}, None, None, 1e-5)
+    one = MeasuredKernelSet("s", "a set", "h100-sxm", "x", "us", "nvcc", None, {}, (kernel,), timer=timer)
+    row = running.simulate_set(one, load_gpu("h100-sxm"))[0]
+    assert [row.low_s, row.simulated_s, row.high_s] == pytest.approx(
+        [(us + beyond_us) * 1e-6 for us in (9, 10, 11)]
+    )
+
+
+def test_a_timer_that_nobody_knows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (measured_kernels.RECORD / "streams-h100.toml").read_text(encoding="utf-8")
+    (tmp_path / "odd.toml").write_text(text.replace('timer = "events"', 'timer = "a watch"'), "utf-8")
+    (tmp_path / "streams").mkdir()
+    for path in (measured_kernels.RECORD / "streams").iterdir():
+        (tmp_path / "streams" / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(measured_kernels, "RECORD", tmp_path)
+    with pytest.raises(SmlabError, match=r"timer: is none that we know .*'a watch'; expected one of events"):
+        read_measured("odd", tmp_path, 1)
