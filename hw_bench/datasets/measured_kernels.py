@@ -113,10 +113,14 @@ def read_measured(name: str, data: Path, rows: int, seed: int = 0) -> MeasuredKe
 
 
 def _timer(path: Path, raw: Mapping[str, Any]) -> str:
-    timer = raw.get("timer", "")
-    if timer and timer not in TIMERS:
-        raise SmlabError.at(f"{path}: timer", "is none that we know", timer, "one of " + ", ".join(TIMERS))
-    return str(timer)
+    """How the times of a set were taken; empty where it does not say."""
+    if "timer" not in raw:
+        return ""
+    expected = "one of " + ", ".join(TIMERS)
+    timer: str = field_of(str(path), raw, "timer", str, expected)
+    if timer not in TIMERS:
+        raise SmlabError.at(f"{path}: timer", "is none that we know", timer, expected)
+    return timer
 
 
 def _published(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> list[MeasuredKernel]:

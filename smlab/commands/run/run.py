@@ -282,7 +282,7 @@ def _print(
                 "first warp and after the last"
             )
         if told.by_events is not None:
-            out.print(f"two events around the launch: {1e6 * told.by_events:,.2f} us")
+            out.print(f"the time between two events around the launch: {1e6 * told.by_events:,.2f} us")
         count = result.warp_instructions
         speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_PRINTED_FROM else ""
         out.print(f"{count:,} warp-instructions, engine {result.engine}{speed}")
