@@ -340,6 +340,7 @@ class Machine:
     l1_latency_cycles: int
     l1_tag_banks: int  # lines that L1 looks up at once; 0: a line is a pass, whatever its words
     keeps_local_stores: bool  # L1 has what stores to local memory wrote
+    pending_cycles: int  # until the next request is taken, beyond the usual, behind a load whose sectors are on their way
     l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
     l1_address_line_ticks: int  # what a sub-core's address unit takes for each line, or pass, of a load
     port_sector_ticks: int
@@ -849,6 +850,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
         l1_tag_banks=round(_optional(gpu, "l1.lines_per_cycle")),
         keeps_local_stores=_optional(gpu, "l1.keeps_local_stores") > 0,
+        pending_cycles=round(_optional(gpu, "l1.pending_lookups"))
+        * gpu.integer("mio.request_interval_cycles"),
         l1_register_bytes=round(_optional(gpu, "l1.register_bytes_per_cycle")),
         l1_address_line_ticks=to_ticks(_optional(gpu, "mio.address_line_cycles")),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),

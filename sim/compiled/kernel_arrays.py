@@ -533,6 +533,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "tag_banks": machine.l1_tag_banks,
+        "pending_cycles": machine.pending_cycles,
         "local_from": LOCAL_AT // machine.sector_bytes,
         "local_end": (FIRST_ADDRESS if keeps_local_stores else LOCAL_AT) // machine.sector_bytes,
         "line_bytes": machine.line_bytes,

@@ -123,7 +123,7 @@ _CONSTANTS = (
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval stage_jobs stage_entries constant_interval taken_branch"
     " atomic_entries servers round_gap barrier_interval"
-    " uses_memory tag_banks local_from local_end"
+    " uses_memory tag_banks pending_cycles local_from local_end"
     " line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " shared_saving"
     " port_ticks l2_ticks l2_line_ticks l2_atomic_sector_ticks atomics_in_flight l2_return"

@@ -369,6 +369,8 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
             release(st, index)
             return
         ask(st, i, index, missed)
+        if access.pending != 0:
+            sm.request_free += st.pending_cycles
         if access.sectors == 0:
             await_returns(st, index)
             return

@@ -213,7 +213,7 @@ class MemorySystem:
                 ready += self._drain_wait(sector // m.sectors_per_line)
             if atomic and not waits:
                 ready += lanes_per_word[sector] * asks.request.word
-            if not hit or atomic or (m.l2_merges_reads and reads):
+            if not hit or atomic or (m.l2_merges_reads and reads and not merges):
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
                 if atomic and not waits and self.unsampled is not None:
@@ -336,9 +336,9 @@ class LevelOne:
         self.network_free_ticks = max(job.end << TICK_BITS, self.network_free_ticks) + sectors * each
         return ceil_cycles(self.network_free_ticks - each) - job.end
 
-    def serve(self, job: Job, hit_cycle: int) -> None:
+    def serve(self, job: Job, hit_cycle: int) -> bool:
         """Look a job's sectors up now; if all are there, it completes in ``hit_cycle``. The others go through
-        the port from the end of the job's wavefronts on."""
+        the port from the end of the job's wavefronts on. Whether some are on their way for another load."""
         m, now = self.machine, self.clock.now
         operation = job.operation.cls.operation
         loads = operation in ("load", "copy")
@@ -352,7 +352,7 @@ class LevelOne:
             job.addresses = []
             network = m.network_load_cycles + self._network_wait(job, len(sectors)) if remote else 0
             self.complete_after(job, max(job.end + 1, hit_cycle - m.generic_shared_saving) + network - now)
-            return
+            return False
         lanes_per_word, ticks = {}, 0
         if operation in ATOMICS:
             self.atomics.append(job)
@@ -366,13 +366,14 @@ class LevelOne:
         if not missed:
             job.addresses = []
             self.complete_after(job, max(job.end + 1, hit_cycle) - now)
-            return
+            return False
         lanes = len(job.addresses)
         wanted = [s for s in missed if not looks or s not in self.asked]
         job.addresses = wanted if looks else []  # from here on: the sectors to fill when they come back
-        self._await(job, bool(wanted), [self.asked[s] for s in missed if looks and s in self.asked])
+        leaders = [self.asked[s] for s in missed if looks and s in self.asked]
+        self._await(job, bool(wanted), leaders)
         if not wanted:
-            return
+            return True
         self.asked |= dict.fromkeys(job.addresses, job)
         begin = job.end << TICK_BITS
         whole = True
@@ -397,6 +398,7 @@ class LevelOne:
                 self._arrived(each, job.returns)
 
         self.clock.call(arrival - now, Phase.MEMORY, reach_l2, self.sm, job.sequence)
+        return bool(leaders)
 
     def ask_in_bulk(
         self, part: BulkPart, operation: Operation, sequence: int, known: Callable[[int], None]

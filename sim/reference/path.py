@@ -159,7 +159,8 @@ class MemoryPath:
             conflicts = max(0, job.passes - job.operation.hidden_wavefronts)
             ready = begin + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
             if unit is Unit.GLOBAL:
-                self.l1.serve(job, ready)
+                if self.l1.serve(job, ready):
+                    self.request_free_at += m.pending_cycles
             else:
                 self.complete_after(job, max(job.end + 1, ready) - now)
         self.sm.room_in(own.index)

@@ -77,6 +77,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         stores=StoreTiming(draw(ticks), draw(ticks), draw(ticks), draw(ticks)),
         block_turnover_cycles=draw(st.integers(0, 400)),
         l1_tag_banks=draw(st.sampled_from([0, 1, 2, 4])),
+        pending_cycles=draw(st.integers(0, 5)),
         warp_launch_ticks=draw(st.integers(0, 5 * TICKS_PER_CYCLE)),
         dram_drain_cycles=draw(st.integers(0, 900)),
         dram_read_cycles=draw(st.integers(0, 900)),

@@ -310,6 +310,24 @@ def test_a_load_that_misses_more_than_is_on_its_way_asks_for_the_rest(gpu: Gpu) 
     assert both.sms[0].l1_sector_misses == 8
 
 
+def test_a_load_whose_sectors_are_on_their_way_is_looked_up_again(gpu: Gpu) -> None:
+    """Four sub-cores load one line, and four a line each; the arbiter takes a request every two cycles."""
+
+    def distances(apart_bytes: int, lookups: int) -> list[int]:
+        keys = {"l1.pending_lookups": lookups, "mio.request_interval_cycles": 2}
+        memory = Affine(lane_stride_bytes=4, warp_stride_bytes=apart_bytes)
+        found = run(gpu.with_values(keys, source="test"), Instruction("global-load", memory=memory), warps=4)
+        assert found.jobs is not None
+        return [int(n) for n in np.diff(np.sort(found.jobs.taken))]
+
+    # Nothing is on its way for the first load. The second and the third keep the next one waiting.
+    assert distances(0, 1) == [2, 4, 4]
+    assert distances(0, 2) == [2, 6, 6]
+    assert distances(0, 0) == distances(128, 1) == [2, 2, 2]
+    # Two of four sectors are on their way for the load before.
+    assert distances(64, 1) == [2, 4, 4]
+
+
 def test_stores_do_not_merge(gpu: Gpu) -> None:
     store = Instruction("global-store", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=0))
     both = run(gpu, store, warps=2)
