@@ -340,7 +340,7 @@ class Machine:
     l1_latency_cycles: int
     l1_tag_banks: int  # lines that L1 looks up at once; 0: a line is a pass, whatever its words
     keeps_local_stores: bool  # L1 has what stores to local memory wrote
-    pending_cycles: int  # until the next request is taken, beyond the usual, behind a load whose sectors are on their way
+    pending_cycles: int  # that a load with sectors on their way keeps the arbiter longer
     l1_register_bytes: int  # that L1 gives the registers of a warp in a cycle; 0: there is no such limit
     l1_address_line_ticks: int  # what a sub-core's address unit takes for each line, or pass, of a load
     port_sector_ticks: int
