@@ -313,9 +313,9 @@ def test_a_load_that_misses_more_than_is_on_its_way_asks_for_the_rest(gpu: Gpu) 
 def test_a_load_whose_sectors_are_on_their_way_is_looked_up_again(gpu: Gpu) -> None:
     """Four sub-cores load one line, and four a line each; the arbiter takes a request every two cycles."""
 
-    def distances(apart_bytes: int, lookups: int) -> list[int]:
+    def distances(stride_bytes: int, lookups: int) -> list[int]:
         keys = {"l1.pending_lookups": lookups, "mio.request_interval_cycles": 2}
-        memory = Affine(lane_stride_bytes=4, warp_stride_bytes=apart_bytes)
+        memory = Affine(lane_stride_bytes=4, warp_stride_bytes=stride_bytes)
         found = run(gpu.with_values(keys, source="test"), Instruction("global-load", memory=memory), warps=4)
         assert found.jobs is not None
         return [int(n) for n in np.diff(np.sort(found.jobs.taken))]

@@ -64,7 +64,9 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     sub-core, and not before the request interval is over; an atomic needs room in its pipe. A constant load
     waits for the constant load before it, and not for the data stage. The arbiter takes one request a cycle:
     of several that could go, that of the first sub-core after the last one served. An atomic on global memory
-    needs one of its SM's places for them, in turn.
+    needs one of its SM's places for them, in turn. A load whose sectors are on their way keeps the arbiter
+    longer. The trace does not tell which loads do. Here one does if another load is not back yet, and the next
+    request is not taken sooner.
     """
     count = machine.schedulers
     waiting = [deque(np.flatnonzero(subcore == s).tolist()) for s in range(count)]
@@ -79,6 +81,11 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     constant = [cls.operation == "constant" for cls in classes]
     back: list[int] = []
     on_global = {n for n, cls in enumerate(classes) if cls.operation in ("reduce", "atomic")}
+    loads = {
+        n for n, cls in enumerate(classes) if cls.unit is Unit.GLOBAL and cls.operation in ("load", "copy")
+    }
+    requests = np.sort(jobs.taken[~np.array(constant)[jobs.op]])
+    loads_back = 0
 
     def possible(s: int) -> int:
         job: int = waiting[s][0]
@@ -109,6 +116,11 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
             constant_free = now + machine.constant_interval_cycles
         else:
             request_free = now + machine.request_interval_cycles
+            later = requests[np.searchsorted(requests, now, side="right") :][:1]
+            if jobs.op[job] in loads:
+                if loads_back > now and (later >= request_free + machine.pending_cycles).all():
+                    request_free += machine.pending_cycles
+                loads_back = max(loads_back, int(jobs.completion[job]))
             begun = max(now, begun, passing[s], min(places)) if machine.stage_entries else now
             passing[s] = begun + machine.stage_jobs * wavefronts
             passed.append(passing[s])
