@@ -65,7 +65,7 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     waits for the constant load before it, and not for the data stage. The arbiter takes one request a cycle:
     of several that could go, that of the first sub-core after the last one served. An atomic on global memory
     needs one of its SM's places for them, in turn. A load whose sectors are on their way keeps the arbiter
-    longer. The trace does not tell which loads do. Here one does if another load is not back yet, and the next
+    longer. The trace does not tell which loads do. Here one does if another load is not back yet and the next
     request is not taken sooner.
     """
     count = machine.schedulers
