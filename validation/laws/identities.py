@@ -12,6 +12,8 @@ them and says when each should have been taken; the atomic unit's pipes likewise
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -84,7 +86,7 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     loads = {
         n for n, cls in enumerate(classes) if cls.unit is Unit.GLOBAL and cls.operation in ("load", "copy")
     }
-    requests = np.sort(jobs.taken[~np.array(constant)[jobs.op]])
+    requests = [*sorted(jobs.taken[~np.array(constant)[jobs.op]].tolist()), math.inf]
     loads_back = 0
 
     def possible(s: int) -> int:
@@ -116,10 +118,10 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
             constant_free = now + machine.constant_interval_cycles
         else:
             request_free = now + machine.request_interval_cycles
-            later = requests[np.searchsorted(requests, now, side="right") :][:1]
             if jobs.op[job] in loads:
-                if loads_back > now and (later >= request_free + machine.pending_cycles).all():
-                    request_free += machine.pending_cycles
+                longer = request_free + machine.pending_cycles
+                if loads_back > now and requests[bisect_right(requests, now)] >= longer:
+                    request_free = longer
                 loads_back = max(loads_back, int(jobs.completion[job]))
             begun = max(now, begun, passing[s], min(places)) if machine.stage_entries else now
             passing[s] = begun + machine.stage_jobs * wavefronts

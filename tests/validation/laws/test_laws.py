@@ -1,5 +1,6 @@
 """The law checker: sound runs satisfy every law, and a broken engine is caught by at least one."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -60,6 +61,23 @@ def crowded_run() -> Run:
 
 def test_a_sound_run_has_no_violations() -> None:
     assert violations(contended_run()) == violations(crowded_run()) == []
+
+
+def test_what_loads_on_their_way_keep_the_arbiter_is_no_other_time() -> None:
+    """Four sub-cores load one line of global memory."""
+
+    def run(lookups: int) -> Run:
+        keys = {"l1.pending_lookups": lookups, "mio.request_interval_cycles": 2}
+        machine = machine_from(load_gpu("v100").with_values(keys, source="test"))
+        load = Instruction("global-load", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=0))
+        kernel = Kernel("k", (Program("p", (load,)),), ((0,) * 4,))
+        return Run(reference.run(lower(kernel, machine), Record.ALL), kernel, machine)
+
+    three = run(3)
+    assert violations(three) == violations(run(0)) == []
+    for other in (0, 1, 2, 4):
+        judged_by = dataclasses.replace(three, machine=run(other).machine)
+        assert {v.law for v in violations(judged_by)} == {"requests are taken by the rules"}
 
 
 def test_laws_ask_for_a_full_recording() -> None:

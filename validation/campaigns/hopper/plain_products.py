@@ -94,18 +94,19 @@ def simulated_seconds(product: PlainProduct, gpu: Gpu) -> float:
 
 def main(given: Sequence[str] | None = None) -> int:
     asked, gpu, measured = (sys.argv[1:] if given is None else given), load_gpu(GPU), measured_seconds()
-    a_load = gpu.number("clock.sm_hz") * gpu.integer("gpu.sms")
+    sm_cycles_per_s = gpu.number("clock.sm_hz") * gpu.integer("gpu.sms")
+    around_s = gpu.number("launch.events_overhead_s")
     print("| kernel | measured, us | cycles a load | simulated, us | cycles a load | ratio |")
     print("|---|---|---|---|---|---|")
     for product in PRODUCTS:
         if asked and product.name not in asked:
             continue
         times = measured[product.name], simulated_seconds(product, gpu)
-        around = gpu.number("launch.events_overhead_s")
-        cells = [
-            cell for t in times for cell in (f"{1e6 * t:.1f}", f"{(t - around) * a_load / product.loads:.2f}")
-        ]
-        print(f"| {product.name} | {' | '.join(cells)} | {times[1] / times[0]:.2f} |", flush=True)
+        cells = [product.name]
+        for seconds in times:
+            per_load = (seconds - around_s) * sm_cycles_per_s / product.loads
+            cells += [f"{1e6 * seconds:.1f}", f"{per_load:.2f}"]
+        print(f"| {' | '.join(cells)} | {times[1] / times[0]:.2f} |", flush=True)
     return 0
 
 
