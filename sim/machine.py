@@ -70,12 +70,24 @@ class AtomicTiming:
 
 @dataclass(frozen=True)
 class CacheShape:
-    """A set-associative cache of ``sets * ways`` lines."""
+    """A set-associative cache of ``sets * ways`` lines. The set of a line is its number modulo ``sets``, or
+    if ``hashed`` that of `hashed_line`."""
 
     sets: int
     ways: int
+    hashed: bool = False
+
+    def set_of(self, line: int) -> int:
+        return (hashed_line(line) if self.hashed else line) % self.sets
 
 
+def hashed_line(line: int) -> int:
+    """A line's number, its groups of eight lines in another order (SEMANTICS.md, rule 7.6)."""
+    group = (line >> 3) * LINE_HASH & 0xFFFFFFFF
+    return (group ^ group >> 15) << 3 | line & 7
+
+
+LINE_HASH: Final = 0x9E3779B1
 EVERY_LINE: Final = 1 << 40
 """Of code that an earlier launch has left in the cache of a group of SMs."""
 
@@ -88,7 +100,8 @@ class FetchTiming:
 
     ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has, ``l1_miss_cycles`` what it takes
     beyond that from the group's cache; one request leaves the sub-cores every ``request_interval_cycles``.
-    ``warm``: L1 has the kernel's code from an earlier launch; from 2 on, each L0 too.
+    ``warm``: L1 has the kernel's code from an earlier launch; from 2 on, each L0 too. ``l0_sub_cores`` share
+    an L0.
     """
 
     line_instructions: int
@@ -100,6 +113,7 @@ class FetchTiming:
     preloaded_lines: int
     request_interval_cycles: int
     warm: int
+    l0_sub_cores: int = 1
 
 
 @dataclass(frozen=True)
@@ -569,7 +583,7 @@ def _cache(gpu: Gpu, level: str, line_bytes: int) -> CacheShape:
     sets = size // (line_bytes * ways)
     if sets < 1:
         raise SmlabError.at(gpu.name, f"{level}bytes is smaller than one set", size)
-    return CacheShape(sets, ways)
+    return CacheShape(sets, ways, _optional(gpu, f"{level}hashes_sets") > 0)
 
 
 def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
@@ -609,6 +623,7 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         preloaded_lines=EVERY_LINE if earlier else gpu.integer("icache.preloaded_bytes") // line_bytes,
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
         warm=earlier,
+        l0_sub_cores=round(_optional(gpu, "icache.l0_sub_cores", 1)),
     )
 
 

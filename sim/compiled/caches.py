@@ -11,6 +11,7 @@ from smlab.sim.compiled.jit import (
     line_at,
 )
 from smlab.sim.compiled.layout import Record, State, Word
+from smlab.sim.machine import LINE_HASH
 
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
 
@@ -26,6 +27,9 @@ def bucket_of(cache: Record, tag: int) -> Word:
 @inlined
 def set_of(cache: Record, tag: int) -> Word:
     sets = cache.sets
+    if cache.hashed != 0:
+        group = (tag >> 3) * LINE_HASH & 0xFFFFFFFF
+        tag = (group ^ (group >> 15)) << 3 | (tag & 7)
     if sets & (sets - 1) == 0:  # a division takes as long as the rest of a search
         return cache.first_set + (tag & (sets - 1))
     return cache.first_set + tag % sets

@@ -20,7 +20,7 @@ def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
     if st.l0_lines != 0:
         _fetch_kept(st, i, w, line, now)
         return
-    cache = st.first_l0 + warp.scheduler
+    cache = st.first_l0 + _l0_of(st, i, warp.scheduler)
     at = find(st, cache, line)
     if at != 0:
         found = line_at(st, at - 1)
@@ -37,11 +37,17 @@ def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
 
 
 @inlined
+def _l0_of(st: State, i: int, scheduler: int) -> Word:
+    """Which of all L0s has the code of a scheduler of SM ``i``."""
+    return i * st.l0s + (scheduler - i * st.schedulers) // st.l0_sub_cores
+
+
+@inlined
 def _fetch_kept(st: State, i: int, w: int, line: int, now: int) -> None:
     """The same where L0 holds all of the code, so that no line ever leaves it and none is searched for. Each
     line has a word: the cycle, plus 1, in which it is there, doubled, and 1 if no warp has used it."""
     warp = warp_at(st, w)
-    first = warp.scheduler * st.l0_lines
+    first = _l0_of(st, i, warp.scheduler) * st.l0_lines
     found = fetched_at(st, first + line)
     if found.value & 1 != 0:
         found.value -= 1
@@ -96,7 +102,7 @@ def warm(st: State) -> None:
         for line in range(lines):
             make(st, st.first_l1i + i, line)
     if st.fetch_warm > 1:
-        for core in range(st.sms * st.schedulers):
+        for core in range(st.sms * st.l0s):
             for line in range(st.fetch_lines):
                 if st.l0_lines != 0:
                     fetched_at(st, core * st.l0_lines + line).value = 1 << 1

@@ -443,9 +443,10 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
         fetch = machine.fetch
         if -(-memory["fetch_lines"] // fetch.l0.sets) <= fetch.l0.ways:
             memory["l0_lines"] = _whole_lines(memory["fetch_lines"])
-        memory.put("fetched", aligned(max(1, sms * machine.schedulers * memory["l0_lines"]), np.int64))
-        memory["first_l0"], memory["first_l1i"] = len(shapes), len(shapes) + sms * machine.schedulers
-        shapes += [fetch.l0] * sms * machine.schedulers + [fetch.l1] * sms
+        l0s = sms * memory["l0s"]
+        memory.put("fetched", aligned(max(1, l0s * memory["l0_lines"]), np.int64))
+        memory["first_l0"], memory["first_l1i"] = len(shapes), len(shapes) + l0s
+        shapes += [fetch.l0] * l0s + [fetch.l1] * sms
     if not shapes:
         return
     caches = aligned(len(shapes), layout.CACHE)
@@ -453,6 +454,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     for cache, shape in zip(caches, shapes, strict=True):
         count = shape.sets * shape.ways
         cache["first_line"], cache["first_set"], cache["first_bucket"] = lines, sets, buckets
+        cache["hashed"] = shape.hashed
         cache["sets"], cache["ways"], cache["buckets"] = shape.sets, shape.ways, 1 << count.bit_length()
         lines, sets, buckets = lines + count, sets + shape.sets, buckets + int(cache["buckets"])
     memory.put("cache", caches)
@@ -608,6 +610,8 @@ def _fetch_constants(lowered: LoweredKernel) -> dict[str, int]:
         "prefetch_lines": fetch.prefetch_lines,
         "fetch_warm": fetch.warm,
         "l0_miss": fetch.l0_miss_cycles,
+        "l0s": -(-lowered.machine.schedulers // fetch.l0_sub_cores),
+        "l0_sub_cores": fetch.l0_sub_cores,
         "l1_miss": fetch.l1_miss_cycles,
         "preloaded_lines": fetch.preloaded_lines,
         "fetch_interval": fetch.request_interval_cycles,

@@ -137,7 +137,8 @@ _CONSTANTS = (
     " network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
-    " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2 fetch_warm"
+    " fetch_lines l0_lines l0s l0_sub_cores first_l0 first_l1i prefetch_lines l0_miss"
+    " fetch_interval fetch_l2 fetch_warm"
     " l1_miss preloaded_lines"
 )
 _PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans_kept"
@@ -321,7 +322,7 @@ SECTOR = np.dtype([("value", "i8"), ("queue", "i4"), ("next", "i4")])
 """A sector that an access asks for, the most lanes on one word of it, and the next one in its bucket of those
 on their way, as number + 1."""
 
-CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
+CACHE = _record("first_line first_set first_bucket sets ways hashed buckets hits misses")
 CACHE_SET = _record("oldest newest used")
 LINE = np.dtype(
     [("tag", "i8"), ("valid", "i8"), *((name, "i4") for name in ["dirty", "chain", "older", "newer"])]

@@ -1,8 +1,8 @@
 """The front end of an SM: where its warps' instructions come from (SEMANTICS.md, section 9).
 
-Every sub-core has an L0 cache of lines of code, which asks the SM's L1 for lines, those that follow included;
-a launch brings the first of them there. What L1 does not have comes from the cache of its group of SMs, and
-from L2 if that does not have it either.
+Every sub-core, or several together, have an L0 cache of lines of code. It asks the SM's L1 for lines, those
+that follow included; a launch brings the first of them there. What L1 does not have comes from the cache of
+its group of SMs, and from L2 if that does not have it either.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ class FrontEnd:
         self.timing = machine.fetch
         self.l2_cycles = machine.l2_latency_cycles
         self.lines = -(-instructions // self.timing.line_instructions)
-        self.l0 = [Cache(machine.fetch.l0, 1) for _ in range(machine.schedulers)]
+        self.l0 = [
+            Cache(machine.fetch.l0, 1) for _ in range(-(-machine.schedulers // self.timing.l0_sub_cores))
+        ]
         self.l1 = Cache(self.timing.l1, 1)
         self.free_cycle = 0  # when the next line can be asked for
         preloaded = self.lines if self.timing.warm > 0 else min(self.lines, self.timing.preloaded_lines)
@@ -36,7 +38,7 @@ class FrontEnd:
 
     def fetch(self, sub_core: int, line: int, now: int) -> int:
         """A warp goes on to an instruction of this line: the cycle in which it is there."""
-        cache, prefetch_lines = self.l0[sub_core], self.timing.prefetch_lines
+        cache, prefetch_lines = self.l0[sub_core // self.timing.l0_sub_cores], self.timing.prefetch_lines
         entry, _ = cache.touch(line)
         if entry is not None:
             if entry.dirty:

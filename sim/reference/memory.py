@@ -58,7 +58,7 @@ class Cache:
 
     def touch(self, line_address: int) -> tuple[CacheLine | None, list[CacheLine]]:
         """The line if it is there, now most recently used, and its set."""
-        lines = self.sets.setdefault(line_address % self.shape.sets, [])
+        lines = self.sets.setdefault(self.shape.set_of(line_address), [])
         for position, line in enumerate(lines):
             if line.tag == line_address:
                 lines.append(lines.pop(position))

@@ -48,7 +48,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
     any speed."""
     short = st.integers(1, 40)
     ticks = st.integers(1, 4 * TICKS_PER_CYCLE)
-    shapes = st.builds(CacheShape, sets=st.integers(1, 5), ways=st.integers(1, 5))
+    shapes = st.builds(CacheShape, sets=st.integers(1, 5), ways=st.integers(1, 5), hashed=st.booleans())
     machine = draw(machines())
     pipes = {
         name: dataclasses.replace(
@@ -78,6 +78,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         block_turnover_cycles=draw(st.integers(0, 400)),
         l1_tag_banks=draw(st.sampled_from([0, 1, 2, 4])),
         pending_cycles=draw(st.integers(0, 5)),
+        fetch=dataclasses.replace(machine.fetch, l0_sub_cores=draw(st.sampled_from([1, 2, 4]))),
         warp_launch_ticks=draw(st.integers(0, 5 * TICKS_PER_CYCLE)),
         dram_drain_cycles=draw(st.integers(0, 900)),
         dram_read_cycles=draw(st.integers(0, 900)),

@@ -644,3 +644,12 @@ def test_machine_constants_are_whole_numbers(gpu: Gpu) -> None:
     numbers = [getattr(machine, f.name) for f in dataclasses.fields(machine)]
     assert not any(isinstance(n, float) for n in numbers)
     assert sum(isinstance(n, int) for n in numbers) > 25
+
+
+def test_a_hash_spreads_lines_that_lie_far_apart_over_the_sets() -> None:
+    """Neighbours of eight stay side by side; lines that are all in one set without it are not with it."""
+    plain, hashed = CacheShape(64, 4), CacheShape(64, 4, hashed=True)
+    far = [64 * k for k in range(256)]
+    assert {plain.set_of(line) for line in far} == {0}
+    assert len({hashed.set_of(line) for line in far}) == 8  # of each group of eight its first one
+    assert [hashed.set_of(line) - hashed.set_of(0) for line in range(8)] == list(range(8))

@@ -98,14 +98,41 @@ def test_lines_asked_for_ahead_hide_misses(waits: Runner) -> None:
     )
 
 
+def test_sub_cores_that_share_an_l0_share_its_room(launch: Callable[..., MachineLaunch]) -> None:
+    """Two warps at places of their own fit into an L0 each, and not into one. At one place they share what is
+    there."""
+    loops = [line.replace("again", name) for name in ("first", "second") for line in loop(12)]
+    room = {"l0_bytes": 16 * 128, "l0_ways": 16, "ahead_lines": 0, "earlier_launches": 1}
+
+    def waits_of(sub_cores: int, lines: list[str]) -> list[int]:
+        gpu = with_caches(**room, l0_sub_cores=sub_cores)
+        runs = [
+            run_machine_code(launch(lines, block=64), gpu, engine=engine, keep=Record.ALL)
+            for engine in ("compiled", "simpy")
+        ]
+        assert runs[0].result.cycles == runs[1].result.cycles
+        return [waiting(run) for run in runs]
+
+    half = len(loops) // 2
+    branch = ["S2R R5, SR_TID.X", "ISETP.GT.U32.AND P1, PT, R5, 0x1f, PT", "@P1 BRA `(other)"]
+    apart = [*branch, *loops[:half], "other:", *loops[half:]]
+    own, shared = waits_of(1, apart), waits_of(4, apart)
+    assert shared[0] > 2 * own[0]
+    together = waits_of(1, loops[:half]), waits_of(4, loops[:half])
+    assert together[1][0] < together[0][0]
+
+
 def test_engines_agree_where_little_fits(launch: Callable[..., MachineLaunch]) -> None:
     few = {"l0_bytes": 2 * 128, "l0_ways": 1, "l1_bytes": 6 * 128, "l1_ways": 2}
     group = {"l1_miss_cycles": 50, "preloaded_bytes": 7 * 128}
-    gpu = with_caches(**few, **group, request_interval_cycles=3, earlier_launches=0)
-    one, other = (
-        run_machine_code(launch(loop(11), grid=9, block=160), gpu, engine=engine, keep=Record.ALL)
-        for engine in ("compiled", "simpy")
-    )
-    assert one.result.cycles == other.result.cycles
-    assert [i.stalls for i in one.instructions] == [i.stalls for i in other.instructions]
+    for sub_cores in (1, 2, 3, 4):
+        gpu = with_caches(
+            **few, **group, request_interval_cycles=3, earlier_launches=0, l0_sub_cores=sub_cores
+        )
+        one, other = (
+            run_machine_code(launch(loop(11), grid=9, block=160), gpu, engine=engine, keep=Record.ALL)
+            for engine in ("compiled", "simpy")
+        )
+        assert one.result.cycles == other.result.cycles
+        assert [i.stalls for i in one.instructions] == [i.stalls for i in other.instructions]
     assert waiting(one) > 0
