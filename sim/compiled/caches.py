@@ -11,8 +11,8 @@ from smlab.sim.compiled.jit import (
     line_at,
 )
 from smlab.sim.compiled.layout import Record, State, Word
-from smlab.sim.machine import LINE_HASH
 
+LINE_HASH = 0x9E3779B1  # of `smlab.sim.machine.hashed_line`
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
 
 

@@ -115,11 +115,11 @@ def test_sub_cores_that_share_an_l0_share_its_room(launch: Callable[..., Machine
 
     half = len(loops) // 2
     branch = ["S2R R5, SR_TID.X", "ISETP.GT.U32.AND P1, PT, R5, 0x1f, PT", "@P1 BRA `(other)"]
-    apart = [*branch, *loops[:half], "other:", *loops[half:]]
-    own, shared = waits_of(1, apart), waits_of(4, apart)
+    two_places = [*branch, *loops[:half], "other:", *loops[half:]]
+    own, shared = waits_of(1, two_places), waits_of(4, two_places)
     assert shared[0] > 2 * own[0]
-    together = waits_of(1, loops[:half]), waits_of(4, loops[:half])
-    assert together[1][0] < together[0][0]
+    one_place = waits_of(1, loops[:half]), waits_of(4, loops[:half])
+    assert one_place[1][0] < one_place[0][0]
 
 
 def test_engines_agree_where_little_fits(launch: Callable[..., MachineLaunch]) -> None:

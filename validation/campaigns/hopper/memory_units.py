@@ -70,7 +70,7 @@ def regions_by_sm() -> dict[str, NDArray[np.uint32]]:
     found = {}
     for group in (1, 2, 3, 4, 6, 11, 12, 16, 22, 33, 44, 66, 132):
         found[f"neighbours{group}"] = sms // group
-        found[f"apart{group}"] = sms % -(-SMS // group)
+        found[f"strided{group}"] = sms % -(-SMS // group)
     for bit in (2, 4, 8, 16, 32, 64):
         found[f"pairs{bit}"] = np.minimum(sms, np.where((sms ^ bit) < SMS, sms ^ bit, sms)).astype(np.uint32)
     found["pairs66"] = sms % 66
@@ -130,7 +130,7 @@ def _few_sms() -> Iterator[tuple[str, NDArray[np.uint32]]]:
     sms = np.arange(SMS, dtype=np.uint32)
     for count in (1, 2, 4, 8, 16, 33, 66, 99):
         yield f"first{count}", np.where(sms < count, sms, IDLE)
-    yield "two apart", np.where(np.isin(sms, (0, 2)), sms, IDLE)
+    yield "of two pairs", np.where(np.isin(sms, (0, 2)), sms, IDLE)
     yield "one of a pair", np.where(sms % 2 == 0, sms, IDLE)
 
 
@@ -143,7 +143,7 @@ def _all_shared_reads() -> Iterator[HardwareLaunch]:
         yield shared_tiles(f"tiles|{pattern}|0", regions, none)
     for pattern, regions in by_sm.items():
         yield shared_tiles(f"tiles|{pattern}|0", regions, none)
-    for pattern in ("neighbours1", "neighbours2", "apart2", "neighbours16", "apart16", "neighbours132"):
+    for pattern in ("neighbours1", "neighbours2", "strided2", "neighbours16", "strided16", "neighbours132"):
         yield shared_reads(f"copies|{pattern}|0", by_sm[pattern], none)
         yield shared_reads(f"loads|{pattern}|0", by_sm[pattern], none, "shared_loads", stages=0)
         rows = shared_reads(
@@ -211,7 +211,8 @@ __device__ __forceinline__ u32 now() {
 
 
 def constant_operands(count: int, stride: int, warps: int) -> HardwareLaunch:
-    """So many multiply-adds in a row with an operand in constant memory, ``stride`` bytes apart."""
+    """So many multiply-adds in a row. Their operands in constant memory lie ``stride`` bytes one behind the
+    other."""
     kernel = f"operands_{count}_{stride}"
     links = "".join(
         f"x{k % 4} = __fmaf_rn(x{k % 4}, table[{k * stride // 4}], x{k % 4});" for k in range(count)
@@ -241,10 +242,10 @@ extern "C" __global__ void {kernel}(u32 *times, float *sink, float a) {{
     return HardwareLaunch(name, "constants", code, launch, 3, ("times",), facts=facts)
 
 
-def code_places(places: int, count: int, apart: int) -> HardwareLaunch:
-    """Warps at places of their own in the code, of ``count`` multiply-adds each. Warps 0, ``apart``, twice
-    ``apart`` and so on take part: with 4 they are of one scheduler."""
-    kernel, warps = f"places_{places}_{count}", places * apart
+def code_places(places: int, count: int, warp_stride: int) -> HardwareLaunch:
+    """Warps at places of their own in the code, of ``count`` multiply-adds each. Warps 0, ``warp_stride``,
+    twice ``warp_stride`` and so on take part: with 4 they are of one scheduler."""
+    kernel, warps = f"places_{places}_{count}", places * warp_stride
     parts = []
     for place in range(places):
         links = "".join(
@@ -262,9 +263,9 @@ def code_places(places: int, count: int, apart: int) -> HardwareLaunch:
   }}"""
         )
     source = f"""{_HEAD}
-extern "C" __global__ void {kernel}(u32 *times, float *sink, float a, int apart) {{
+extern "C" __global__ void {kernel}(u32 *times, float *sink, float a, int warp_stride) {{
   float x0 = a, x1 = a, x2 = a, x3 = a;
-  int warp = threadIdx.x / 32, place = warp % apart == 0 ? warp / apart : -1;
+  int warp = threadIdx.x / 32, place = warp % warp_stride == 0 ? warp / warp_stride : -1;
   __syncthreads();
   {" else ".join(parts)}
   sink[threadIdx.x] = x0 + x1 + x2 + x3;
@@ -275,12 +276,12 @@ extern "C" __global__ void {kernel}(u32 *times, float *sink, float a, int apart)
         np.zeros(TURNS * places, np.uint32),
         np.zeros(1024, np.float32),
         np.float32(1),
-        np.int32(apart),
+        np.int32(warp_stride),
     ]
-    names = ("times", "sink", "a", "apart")
+    names = ("times", "sink", "a", "warp_stride")
     code, launch = launch_of(kernel, (1, 32 * warps), arguments, names, cubin=cubin)
-    facts: dict[str, int | float | str] = {"places": places, "count": count, "apart": apart}
-    name = f"places|{places}|{count}|{apart}"
+    facts: dict[str, int | float | str] = {"places": places, "count": count, "warp_stride": warp_stride}
+    name = f"places|{places}|{count}|{warp_stride}"
     return HardwareLaunch(name, "code places", code, launch, 3, ("times",), facts=facts)
 
 
@@ -291,7 +292,7 @@ def _code() -> Iterator[HardwareLaunch]:
     for places in (1, 2, 4, 8):
         for count in (128, 512, 1024, 2048, 4096):
             if places * count <= 16384:
-                yield from (code_places(places, count, apart) for apart in (1, 4))
+                yield from (code_places(places, count, warp_stride) for warp_stride in (1, 4))
 
 
 def clock_launch() -> HardwareLaunch:
@@ -330,7 +331,7 @@ def measured() -> dict[str, float]:
     for row in _rows("pending-loads.csv"):
         found[f"pending|{PENDING.index(row['loads'])}|{row['width']}|{row['warps']}"] = float(row["cycles"])
     for row in _rows("code-places.csv"):
-        name = f"places|{row['places']}|{row['instructions']}|{row['warps_apart']}"
+        name = f"places|{row['places']}|{row['instructions']}|{row['warp_stride']}"
         found[name] = float(row["later_cycles_an_instruction"])
     return found
 
