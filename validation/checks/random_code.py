@@ -220,10 +220,12 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
         l1_miss_cycles=int(random.integers(0, 90)),
         preloaded_lines=int(random.integers(0, 8)),
         request_interval_cycles=int(random.integers(1, 5)),
-        warm=bool(random.integers(0, 2)),
+        warm=int(random.integers(0, 3)),
+        l0_sub_cores=int(random.integers(1, 5)),
     )
+    l2 = dataclasses.replace(machine.l2, hashed=bool(random.integers(0, 2)))
     few = dataclasses.replace(machine.global_atomics, in_flight=int(random.integers(1, 6)))
-    return dataclasses.replace(machine, fetch=fetch, global_atomics=few)
+    return dataclasses.replace(machine, fetch=fetch, l2=l2, global_atomics=few)
 
 
 def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:

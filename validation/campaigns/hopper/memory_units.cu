@@ -18,6 +18,18 @@ __device__ void meet(u32 *counter) {
   while (*(volatile u32 *)counter < target) { }
 }
 
+__device__ __forceinline__ void make_barriers(u64 *barriers, int count) {
+  for (int s = 0; s < count; s++)
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(shared_address(&barriers[s])));
+  asm volatile("fence.mbarrier_init.release.cluster;");
+  asm volatile("fence.proxy.async;");
+}
+
+__device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
+  asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again; }"
+      :: "r"(barrier), "r"(parity) : "memory");
+}
+
 const u32 IDLE = 0xFFFFFFFFu;  // instead of a region: this SM only meets the others
 
 // Bulk copies of a region of L2 by each SM. One thread begins them, at most one every 590 cycles, since it divides. `region_of` and `wait_of` are by the SM's number (by = 0) or by the
@@ -27,10 +39,7 @@ extern "C" __global__ void shared_copies(u64 *times, const char *data, const u32
   extern __shared__ __align__(128) char space[];
   __shared__ u64 barriers[8];
   if (threadIdx.x != 0) return;
-  for (int s = 0; s < stages; s++)
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(shared_address(&barriers[s])));
-  asm volatile("fence.mbarrier_init.release.cluster;");
-  asm volatile("fence.proxy.async;");
+  make_barriers(barriers, stages);
   u32 number = by ? blockIdx.x : sm();
   u32 place = region_of[number];
   const char *region = data + (u64)place * region_bytes;
@@ -47,9 +56,7 @@ extern "C" __global__ void shared_copies(u64 *times, const char *data, const u32
       int s = c % stages;
       u32 bar = shared_address(&barriers[s]);
       if (c >= stages) {
-        u32 parity = (turn + (c / stages) - 1) & 1;
-        asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again; }"
-            :: "r"(bar), "r"(parity) : "memory");
+        wait_for(bar, (turn + (c / stages) - 1) & 1);
       }
       if (c < copies) {
         asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
@@ -107,10 +114,7 @@ extern "C" __global__ void shared_tiles(u64 *times, const __grid_constant__ CUte
   extern __shared__ __align__(1024) char space[];
   __shared__ u64 barriers[8];
   if (threadIdx.x != 0) return;
-  for (int s = 0; s < stages; s++)
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(shared_address(&barriers[s])));
-  asm volatile("fence.mbarrier_init.release.cluster;");
-  asm volatile("fence.proxy.async;");
+  make_barriers(barriers, stages);
   u32 place = region_of[sm()], wait = wait_of[sm()], turn = 0;
   int row = place % 64 * 64, first_column = place / 64 * (columns / 2);
   for (int repeat = 0; repeat < 2; repeat++) {
@@ -124,9 +128,7 @@ extern "C" __global__ void shared_tiles(u64 *times, const __grid_constant__ CUte
       int s = c % stages;
       u32 bar = shared_address(&barriers[s]);
       if (c >= stages) {
-        u32 parity = (turn + (c / stages) - 1) & 1;
-        asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again; }"
-            :: "r"(bar), "r"(parity) : "memory");
+        wait_for(bar, (turn + (c / stages) - 1) & 1);
       }
       if (c < copies) {
         int x = (first_column + c) % columns * 64;
