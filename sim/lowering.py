@@ -150,6 +150,7 @@ class Operation:
     fenced: bool = False
     empties_l1: bool = False
     bulk_copy: str | None = None
+    multicast: bool = False
     follows_copies: bool = False
     bulk_sectors: int = 0
     past_l1: bool = False

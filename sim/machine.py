@@ -6,6 +6,7 @@ in *ticks*, 2**20 to the cycle, so that both engines do the same integer arithme
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -71,23 +72,26 @@ class AtomicTiming:
 @dataclass(frozen=True)
 class CacheShape:
     """A set-associative cache of ``sets * ways`` lines. The set of a line is its number modulo ``sets``, or
-    if ``hashed`` that of `hashed_line`."""
+    if ``hashed`` that of a hash which spreads lines in a row evenly (`sim/SEMANTICS.md`, 7.6). With two
+    ``halves`` each has half of the sets, and lines of the second one have `SECOND_HALF` in their number."""
 
     sets: int
     ways: int
     hashed: bool = False
+    halves: int = 1
 
     def set_of(self, line: int) -> int:
-        return (hashed_line(line) if self.hashed else line) % self.sets
+        half, line = divmod(line, SECOND_HALF)
+        sets = self.sets // self.halves
+        if not self.hashed or sets < HASHED_LINES:
+            return half * sets + line % sets
+        scattered = line // HASHED_LINES * SLICE_SPREAD & 0xFFFFFFFF
+        return half * sets + HASHED_LINES * (scattered * (sets // HASHED_LINES) >> 32) + line % HASHED_LINES
 
 
-def hashed_line(line: int) -> int:
-    """A line's number, its groups of eight lines in another order (SEMANTICS.md, rule 7.6)."""
-    group = (line >> 3) * LINE_HASH & 0xFFFFFFFF
-    return (group ^ group >> 15) << 3 | line & 7
-
-
-LINE_HASH: Final = 0x9E3779B1
+HASHED_LINES: Final = 8
+"""Lines in a row that a hash leaves in a row."""
+SECOND_HALF: Final = 1 << 44
 EVERY_LINE: Final = 1 << 40
 """Of code that an earlier launch has left in the cache of a group of SMs."""
 
@@ -175,6 +179,7 @@ class SliceTiming:
     waits_for_lanes: bool = False
     spread_ticks: int = 0
     partitions: int = 1
+    across_ticks: int = 0
     double_factor: float = 1.0
 
     def slice_of(self, line: int) -> int:
@@ -199,21 +204,54 @@ class SliceTiming:
         """The slice of the other partition that the SMs over there ask for what lies in slice ``number``."""
         return self.count - 1 - number
 
+    def in_second_half(self, line: int) -> bool:
+        """Whether a line's slice is in the second of two partitions."""
+        return 2 * self.slice_of(line) >= self.count
+
     def past_ticks(self, returns: bool) -> int:
         """What an atomic's sector takes of the slice across, in the mean of the SMs: half of them ask there
         first, and a result comes back that way."""
         passes = (2 if returns else 1) if self.partitions > 1 else 0
         return passes * self.atomic_sector_ticks // 2
 
-    def way_ticks(self, line: int, sm: int) -> int:
-        """How much longer a line's way to an SM is than the shortest one. Which slice is near which SM is
-        scattered by the same hash."""
-        place = (self.slice_of(line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+    def way_ticks(self, line: int, group: int) -> int:
+        """How much longer a line's way to a group of SMs is than the shortest one. Which slice is near which
+        group is scattered by the same hash."""
+        place = (self.slice_of(line) * SMS_APART + group + 1) * SLICE_SPREAD & 0xFFFFFFFF
         return self.spread_ticks * place >> 32 if self.count else 0
 
     def occupied(self, ticks: int) -> int:
         """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
         return -(-ticks * self.all_sms // self.sms)
+
+
+@dataclass(frozen=True)
+class ReadMerging:
+    """In front of L2 each group of SMs makes one read of at most so many ``reads`` of a sector, of those
+    within ``cycles`` of the first (`sim/SEMANTICS.md`, 7.3). 0: there is no such merging. The answers to all
+    SMs take ``reply_ticks`` a sector, merged or not."""
+
+    cycles: int = 0
+    reads: int = 1
+    reply_ticks: int = 0
+
+
+MERGED_LINES: Final = CacheShape(4096, 1, hashed=True)
+"""Where each group of SMs keeps lines whose reads merge (assumed)."""
+
+
+def groups_of_sms(sms: int, most: int) -> list[range]:
+    """SMs in groups with consecutive indices, of at most ``most`` SMs (an even number) and of pairs, as equal
+    as they can be; one group where ``most`` is 0 (`sim/SEMANTICS.md`, 9.20)."""
+    pairs, groups = -(-sms // 2), number_of_groups(sms, most)
+    firsts = [min(sms, 2 * (group * pairs // groups)) for group in range(groups + 1)]
+    firsts[-1] = sms
+    return [range(*ends) for ends in itertools.pairwise(firsts)]
+
+
+def number_of_groups(sms: int, most: int) -> int:
+    """How many groups of at most ``most`` SMs there are."""
+    return -(-sms // most) if most else 1
 
 
 SMS_APART = 4096
@@ -370,8 +408,7 @@ class Machine:
     error_barrier_cycles: int  # what the wait for errors behind it takes
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
-    l2_merges_reads: bool  # reads of a sector that another one waits for are merged with it
-    l2_merged_ticks: int  # what such a read takes of L2's server
+    read_merging: ReadMerging
     dram_sector_ticks: int  # of a sector read
     dram_write_ticks: int
     dram_drain_cycles: int  # what is left, in the mean, of the writes that a read finds DRAM at
@@ -583,7 +620,26 @@ def _cache(gpu: Gpu, level: str, line_bytes: int) -> CacheShape:
     sets = size // (line_bytes * ways)
     if sets < 1:
         raise SmlabError.at(gpu.name, f"{level}bytes is smaller than one set", size)
-    return CacheShape(sets, ways, _optional(gpu, f"{level}hashes_sets") > 0)
+    halves = 2 if _optional(gpu, f"{level}across_cycles") else 1
+    return CacheShape(sets, ways, _optional(gpu, f"{level}hashes_sets") > 0, halves)
+
+
+def _group_sms(gpu: Gpu) -> int:
+    if not gpu.has("gpu.group_sms"):
+        return 0
+    if (sms := gpu.integer("gpu.group_sms")) % 2:
+        raise SmlabError.at(f"{gpu.name}: gpu.group_sms", "SMs come in pairs", sms, "an even number")
+    return sms
+
+
+def _read_merging(gpu: Gpu, sm_hz: float, sector_bytes: int) -> ReadMerging:
+    if not gpu.has("l2.merge_cycles"):
+        return ReadMerging()
+    return ReadMerging(
+        cycles=_whole_cycles(gpu, "l2.merge_cycles"),
+        reads=gpu.integer("l2.merged_reads"),
+        reply_ticks=to_ticks(sector_bytes * sm_hz / gpu.number("l2.reply_bytes_per_s")),
+    )
 
 
 def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
@@ -607,6 +663,7 @@ def _slices(gpu: Gpu, line_bytes: int) -> SliceTiming:
         waits_for_lanes=_optional(gpu, "l2.slice_waits_for_lanes") > 0,
         spread_ticks=to_ticks(_optional(gpu, "l2.slice_spread_cycles")),
         partitions=round(_optional(gpu, "l2.partitions", 1)),
+        across_ticks=to_ticks(_optional(gpu, "l2.across_cycles")),
         double_factor=_optional(gpu, "l2.slice_double_factor", 1),
     )
 
@@ -766,7 +823,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has("gpu.network_bytes_per_cycle")
             else 0
         ),
-        group_sms=gpu.integer("gpu.group_sms") if gpu.has("gpu.group_sms") else 0,
+        group_sms=_group_sms(gpu),
         network_cycles=(
             _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1
         ),
@@ -899,8 +956,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
-        l2_merges_reads=_optional(gpu, "l2.merges_reads") > 0,
-        l2_merged_ticks=round((1 - _optional(gpu, "l2.merges_reads")) * l2_sector_ticks),
+        read_merging=_read_merging(gpu, sm_hz, sector_bytes),
         dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
         dram_drain_cycles=round(_optional(gpu, "dram.write_drain_s") * sm_hz),
         dram_read_cycles=round(_optional(gpu, "dram.read_drain_s") * sm_hz),

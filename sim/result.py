@@ -189,7 +189,7 @@ class MemoryTruth:
     ``dram_sectors`` were asked of DRAM; ``dram_sectors_left`` of them it had not moved yet when the kernel
     ended, since stores do not wait for the lines that they evict. ``l2_slice_ticks`` is what all slices of L2
     had to do together, ``l2_busiest_slice_ticks`` what one of them had, in ticks of 2^-20 cycles; both 0
-    without slices.
+    without slices. ``l2_sectors_merged`` are hits that another read of the same SMs had asked for.
     """
 
     l2_sector_hits: int
@@ -198,6 +198,7 @@ class MemoryTruth:
     dram_sectors_left: int
     l2_slice_ticks: int = 0
     l2_busiest_slice_ticks: int = 0
+    l2_sectors_merged: int = 0
 
 
 @dataclass(frozen=True)

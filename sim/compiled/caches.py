@@ -12,7 +12,9 @@ from smlab.sim.compiled.jit import (
 )
 from smlab.sim.compiled.layout import Record, State, Word
 
-LINE_HASH = 0x9E3779B1  # of `smlab.sim.machine.hashed_line`
+# These as in `smlab.sim.machine`.
+LINE_HASH = 0x9E3779B1
+SECOND_HALF_BIT = 44
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
 
 
@@ -25,14 +27,23 @@ def bucket_of(cache: Record, tag: int) -> Word:
 
 
 @inlined
+def scattered(tag: int, groups: int) -> Word:
+    """Lines in a row, evenly over ``groups`` of eight places (`smlab.sim.machine.CacheShape`)."""
+    return ((tag >> 3) * LINE_HASH & 0xFFFFFFFF) * groups >> 32 << 3 | (tag & 7)
+
+
+@inlined
 def set_of(cache: Record, tag: int) -> Word:
-    sets = cache.sets
-    if cache.hashed != 0:
-        group = (tag >> 3) * LINE_HASH & 0xFFFFFFFF
-        tag = (group ^ (group >> 15)) << 3 | (tag & 7)
+    sets, first = cache.sets, cache.first_set
+    if cache.halves > 1:
+        sets >>= 1
+        first += (tag >> SECOND_HALF_BIT) * sets
+        tag &= (1 << SECOND_HALF_BIT) - 1
+    if cache.hashed != 0 and sets >= 8:
+        return first + scattered(tag, sets >> 3)
     if sets & (sets - 1) == 0:  # a division takes as long as the rest of a search
-        return cache.first_set + (tag & (sets - 1))
-    return cache.first_set + tag % sets
+        return first + (tag & (sets - 1))
+    return first + tag % sets
 
 
 @inlined
@@ -109,3 +120,14 @@ def make(st: State, c: int, tag: int) -> tuple[int, int]:
     line.chain = bucket.value
     bucket.value = at
     return at, dirty
+
+
+@helper
+def drop_sector(st: State, c: int, tag: int, place: int) -> None:
+    """A sector of a line, if that is in cache ``c``, is not there any more; its set keeps its order."""
+    cache = cache_at(st, c)
+    at = bucket_at(st, bucket_of(cache, tag)).value
+    while at != 0 and line_at(st, at - 1).tag != tag:
+        at = line_at(st, at - 1).chain
+    if at != 0:
+        line_at(st, at - 1).valid &= ~(1 << place)

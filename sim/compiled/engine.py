@@ -334,6 +334,7 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
             lowered.machine.dram_sectors_left(int(memory.common["dram_free"]), cycles),
             int(memory.tables["slice"]["busy"].sum()),
             int(memory.tables["slice"]["busy"].max(initial=0)),
+            int(memory.common["merged_sectors"]),
         ),
         warps=_warps(memory),
         blocks=BlockTable(

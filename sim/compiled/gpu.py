@@ -280,36 +280,42 @@ def dispatch_clusters(st: State, now: int) -> None:
     common = common_at(st, 0)
     while common.next_block < st.blocks:
         best, fewest = -1, NEVER
-        for first in range(0, st.sms, st.group_sms):
+        for group in range(st.groups):
             total = 0
             for _ in range(st.cluster_blocks):
-                i = emptiest(st, first)
+                i = emptiest(st, group)
                 if i < 0:
                     total = NEVER
                     break
                 total += sm_at(st, i).resident_blocks
                 sm_at(st, i).taken = 1
-            for i in range(first, min(st.sms, first + st.group_sms)):
+            for i in range(first_of_group(st, group), first_of_group(st, group + 1)):
                 sm_at(st, i).taken = 0
             if total < fewest:
-                best, fewest = first, total
+                best, fewest = group, total
         if best < 0:
             return
         for _ in range(st.cluster_blocks):
             i = emptiest(st, best)
             sm_at(st, i).taken = 1
             assign(st, i, now)
-        for i in range(best, min(st.sms, best + st.group_sms)):
+        for i in range(first_of_group(st, best), first_of_group(st, best + 1)):
             if sm_at(st, i).taken != 0:
                 sm_at(st, i).taken = 0
                 launch(st, i)
 
 
 @helper
-def emptiest(st: State, first: int) -> Word:
+def first_of_group(st: State, group: int) -> Word:
+    """The first SM of a group (`smlab.sim.machine.groups_of_sms`); of the number of groups, that of SMs."""
+    return min(st.sms, 2 * (group * st.sm_pairs // st.groups))
+
+
+@helper
+def emptiest(st: State, group: int) -> Word:
     """The SM of a group with the fewest resident blocks that has room and is not taken yet; -1: none."""
     chosen, fewest = -1, st.blocks_per_sm
-    for i in range(first, min(st.sms, first + st.group_sms)):
+    for i in range(first_of_group(st, group), first_of_group(st, group + 1)):
         if sm_at(st, i).taken == 0 and sm_at(st, i).resident_blocks < fewest:
             chosen, fewest = i, sm_at(st, i).resident_blocks
     return chosen

@@ -373,6 +373,7 @@ def records(table: str) -> Any:
     bucket_at,
     fetched_at,
     slice_at,
+    merged_at,
     ready_at,
     point_at,
 ) = map(records, TABLES)

@@ -36,7 +36,7 @@ from smlab.sim.lowering import (
     Operation,
     without_collection,
 )
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine, SliceTiming
+from smlab.sim.machine import MERGED_LINES, TICK_BITS, TICKS_PER_CYCLE, Machine, SliceTiming, number_of_groups
 from smlab.sim.workloads.workload import blocks_per_sm
 
 MAX_WARPS_OF_SCHEDULER = 64
@@ -163,6 +163,7 @@ class Code:
                 stage_ticks=writes.sector_ticks if writes else machine.bulk_sector_ticks,
                 tail=writes.read_cycles if writes else 0,
                 store=layout.BULK + does,
+                multicast=operation.multicast,
                 extra=machine.bulk_extra_cycles,
                 word_ticks=operation.request.word,
                 sector_ticks=operation.request.sector,
@@ -375,6 +376,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
         "slice": machine.l2_slices.count,
+        "merged": constants["groups"] * MERGED_LINES.sets * (machine.read_merging.cycles > 0),
         "passed": kernel.sms * max(1, constants["stage_entries"]),
         "returning": kernel.sms * constants["atomics_in_flight"],
         "warp": all_warps,
@@ -454,7 +456,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     for cache, shape in zip(caches, shapes, strict=True):
         count = shape.sets * shape.ways
         cache["first_line"], cache["first_set"], cache["first_bucket"] = lines, sets, buckets
-        cache["hashed"] = shape.hashed
+        cache["hashed"], cache["halves"] = shape.hashed, shape.halves
         cache["sets"], cache["ways"], cache["buckets"] = shape.sets, shape.ways, 1 << count.bit_length()
         lines, sets, buckets = lines + count, sets + shape.sets, buckets + int(cache["buckets"])
     memory.put("cache", caches)
@@ -491,6 +493,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     resources: dict[object, int] = code.resources
     unsampled = None if lowered.source is None else lowered.source.unsampled
     keeps_local_stores = machine.keeps_local_stores and lowered.source is not None
+    groups = number_of_groups(kernel.sms, machine.group_sms)
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -558,8 +561,10 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "dram_ticks": machine.dram_sector_ticks,
         "dram_write_ticks": machine.dram_write_ticks,
         "shares_dram": int(machine.shares_dram),
-        "l2_merges": int(machine.l2_merges_reads),
-        "l2_merged_ticks": machine.l2_merged_ticks,
+        "merge_ticks": machine.read_merging.cycles << TICK_BITS,
+        "merged_reads": machine.read_merging.reads,
+        "reply_ticks": machine.read_merging.reply_ticks,
+        "l2_halves": machine.l2.halves,
         **_slice_constants(machine.l2_slices),
         "dram_extra": machine.dram_extra_cycles,
         "dram_drain": machine.dram_drain_cycles,
@@ -572,7 +577,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "bulk_line_ticks": machine.bulk_line_ticks,
         "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
-        "group_sms": machine.group_sms,
+        "groups": groups,
+        "sm_pairs": -(-lowered.kernel.sms // 2),
         "network_sector_ticks": machine.network_sector_ticks,
         "network": machine.network_load_cycles,
         "shared_saving": machine.generic_shared_saving,
@@ -588,6 +594,7 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
         "slices": slices.count,
         "slice_pairs": slices.count // 2,
         "slice_both": int(slices.count > 1),
+        "across_ticks": slices.across_ticks,
         "slice_part_bits": slices.part_bits,
         "slice_region_bits": slices.region_bits,
         "slice_ticks": slices.sector_ticks,

@@ -128,12 +128,13 @@ _CONSTANTS = (
     " shared_saving"
     " port_ticks l2_ticks l2_line_ticks l2_atomic_sector_ticks atomics_in_flight l2_return"
     " dram_ticks dram_extra dram_drain dram_read_drain"
-    " dram_write_ticks shares_dram l2_merges l2_merged_ticks"
+    " dram_write_ticks shares_dram merge_ticks merged_reads reply_ticks"
     " store_ticks partial_line_ticks l2_store_ticks l2_partial_ticks slice_waits slice_spread"
     " slice_sms slice_all_sms"
-    " slices slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks slice_occupied"
+    " slices across_ticks l2_halves slice_pairs slice_part_bits slice_region_bits slice_both slice_ticks"
+    " slice_occupied"
     " slice_line_ticks"
-    " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks group_sms"
+    " spare_accesses bulk_line_ticks bank_row_bytes cluster_blocks groups sm_pairs"
     " network network_sector_ticks"
     " window source context source_warps"
     " source_bytes instructions"
@@ -151,7 +152,7 @@ OP = _narrow(
     ("unit kind reason wide waits watched read_watched effect joins store", "i1"),
     # The first cache line ends here.
     ("slot", "i4"),
-    ("cas cls", "i2"),
+    ("cas cls multicast", "i2"),
     ("passes base_work pass_work tail hidden_wavefronts read_offset address_ticks", "i8"),
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
@@ -187,7 +188,7 @@ COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
     "threads yields l2_free dram_free dram_deepest dram_sectors dram_since dram_reads dram_writes"
-    " slice_deepest",
+    " slice_deepest replies_free merged_sectors",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.
@@ -203,6 +204,9 @@ ASSIGNED = _record("block begin left")
 room of that number: when its last block exited, or 0."""
 
 SLICE = _record("free busy")
+MERGED = _record("tag asked ready until")
+"""What a group of SMs has asked of a line (its number + 1): how often, eight bits a sector, when the last of
+them is ready and until when reads of them merge, in ticks."""
 """A slice of L2: when it is free, and what it has had to do so far, in ticks."""
 
 ARRIVAL = _record("first last")
@@ -322,7 +326,7 @@ SECTOR = np.dtype([("value", "i8"), ("queue", "i4"), ("next", "i4")])
 """A sector that an access asks for, the most lanes on one word of it, and the next one in its bucket of those
 on their way, as number + 1."""
 
-CACHE = _record("first_line first_set first_bucket sets ways hashed buckets hits misses")
+CACHE = _record("first_line first_set first_bucket sets ways hashed halves buckets hits misses")
 CACHE_SET = _record("oldest newest used")
 LINE = np.dtype(
     [("tag", "i8"), ("valid", "i8"), *((name, "i4") for name in ["dirty", "chain", "older", "newer"])]
@@ -386,6 +390,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "bucket": LINK,
     "fetched": CELL,  # by L0 and line, where L0s hold all of the code: when a line is there (`fetch`)
     "slice": SLICE,
+    "merged": MERGED,  # by group of SMs and place, where reads merge
     "ready": CELL,  # when each sector of each line of L2 is there, in ticks
     "point": POINT,
 }

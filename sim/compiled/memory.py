@@ -7,7 +7,16 @@ What blocks that are not simulated bring to L2: a bit a sector.
 
 from __future__ import annotations
 
-from smlab.sim.compiled.caches import SPREAD, bucket_of, find, make, set_of
+from smlab.sim.compiled.caches import (
+    SECOND_HALF_BIT,
+    SPREAD,
+    bucket_of,
+    drop_sector,
+    find,
+    make,
+    scattered,
+    set_of,
+)
 from smlab.sim.compiled.jit import (
     access_at,
     address_of,
@@ -24,6 +33,7 @@ from smlab.sim.compiled.jit import (
     inlined,
     line_at,
     lowest_bit,
+    merged_at,
     op_at,
     prefetch,
     read_at,
@@ -46,6 +56,7 @@ from smlab.sim.compiled.layout import (
     NEVER,
     REDUCE,
     STORE,
+    Record,
     State,
     Word,
 )
@@ -71,6 +82,7 @@ SMS_APART = 4096
 DRAM_WINDOW_CYCLES, DRAM_LEAST_IDLE = 4096, 12
 # These as in `smlab.sim.machine`, which loads what is not compiled.
 SLICE_SPREAD, WAIT_SPREAD = 0x9E3779B1, 0x85EBCA77
+MERGED_LINES = 4096
 SHARED_SECTORS = 1 << 27
 """Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
@@ -762,6 +774,24 @@ def serve_window(st: State, low: int, high: int) -> Word:
 
 
 @inlined
+def _asked_line(st: State, index: int) -> Word:
+    """The first line that an access asks for, in the half of L2 that it asks."""
+    tag, access = line_of(st, sector_at(st, index * MAX_LANES).value), access_at(st, index)
+    if st.l2_halves > 1:
+        second = 2 * access.sm >= st.sms
+        if access.store & ~BULK != LOAD:
+            second = 2 * number_of_slice(st, tag) >= st.slices
+        tag |= int(second) << SECOND_HALF_BIT
+    return tag
+
+
+@inlined
+def group_of(st: State, sm: int) -> Word:
+    """The group that an SM is in: `smlab.sim.machine.groups_of_sms`, the other way round."""
+    return ((sm // 2 + 1) * st.groups - 1) // st.sm_pairs
+
+
+@inlined
 def bring_request_near(st: State, n: int, count: int) -> None:
     """Ask the processor for what the requests after the ``n``-th will need: sectors, then the bucket and the
     set of the first of these, then its line."""
@@ -770,11 +800,11 @@ def bring_request_near(st: State, n: int, count: int) -> None:
         prefetch(address_of(sector_at(st, index * MAX_LANES)))
     cache = cache_at(st, st.sms)
     if n + 6 < count:
-        tag = line_of(st, sector_at(st, request_at(st, n + 6).value * MAX_LANES).value)
+        tag = _asked_line(st, request_at(st, n + 6).value)
         prefetch(address_of(bucket_at(st, bucket_of(cache, tag))))
         prefetch(address_of(cache_set_at(st, set_of(cache, tag))))
     if n + 3 < count:
-        tag = line_of(st, sector_at(st, request_at(st, n + 3).value * MAX_LANES).value)
+        tag = _asked_line(st, request_at(st, n + 3).value)
         at = bucket_at(st, bucket_of(cache, tag)).value
         if at == 0:  # most likely a new line, and the one that goes for it
             number = set_of(cache, tag)
@@ -806,21 +836,36 @@ def serve_l2(st: State, index: int) -> Word:
     common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     slice_line, begun, served, in_advance = -1, -1, 0, 0
+    key, half, home = 0, 0, 0
     number, past = 0, op_at(st, access.op).past_ticks
     own, way, partial, in_slice = slice_at(st, 0), 0, _partial(st, index), _in_slice(st, index)
+    merges = st.merge_ticks != 0 and access.store & ~BULK == LOAD and op_at(st, access.op).multicast == 0
+    group, entry = group_of(st, access.sm), merged_at(st, 0)
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, lanes_per_word = sector_at(st, n).value, sector_at(st, n).queue
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
-            last, at, way = tag, find(st, st.sms, tag), way_ticks(st, tag, access.sm)
-        if st.l2_merges != 0 and store == LOAD and at != 0:
-            merged = _merged(st, at, sector, access.when << TICK_BITS)
-            if merged != 0:
-                if st.l2_merged_ticks != 0:
-                    common.l2_free = max(access.when << TICK_BITS, common.l2_free) + st.l2_merged_ticks
-                    merged = max(merged, common.l2_free)
-                ready = max(ready, merged + way)
+            last, half, home = tag, 0, 0
+            if st.slices != 0:
+                number = number_of_slice(st, tag)
+            if st.l2_halves > 1:
+                home = int(2 * number >= st.slices)
+                half = int(2 * access.sm >= st.sms) if store == LOAD else home
+            key = half << SECOND_HALF_BIT | tag
+            at, way = find(st, st.sms, key), way_ticks(st, number, group)
+        if merges:
+            arrival = access.when << TICK_BITS
+            entry = merged_at(st, group * MERGED_LINES + scattered(tag, MERGED_LINES >> 3))
+            place = sector - tag * st.line_sectors
+            common.replies_free = max(common.replies_free, arrival) + st.reply_ticks
+            there = at != 0 and (line_at(st, at - 1).valid >> place) & 1 != 0
+            asked = (entry.asked >> (8 * place)) & 255 if entry.tag == tag + 1 else 0
+            if there and asked > 0 and asked < st.merged_reads and arrival <= entry.until:
+                entry.asked += 1 << (8 * place)
+                cache_at(st, st.sms).hits += 1
+                common.merged_sectors += 1
+                ready = max(ready, max(entry.ready, common.replies_free) + way)
                 continue
         shared_ticks = st.l2_ticks
         if store == REDUCE:
@@ -845,8 +890,8 @@ def serve_l2(st: State, index: int) -> Word:
                 ticks += st.slice_waits * (lanes_per_word - 1) * max(word_ticks, in_slice)
                 occupied = of_all_sms(st, ticks)
             if tag != slice_line:
-                slice_line, number = tag, number_of_slice(st, tag)
-                own = slice_at(st, number)
+                slice_line = tag
+                own = slice_at(st, number if half == home else st.slices - 1 - number)
             arrival, saved = access.when << TICK_BITS, 0
             if st.shares_dram != 0:
                 saved = max(common.slice_deepest, own.free - arrival)
@@ -860,10 +905,20 @@ def serve_l2(st: State, index: int) -> Word:
                 across.free = max(arrival - saved, across.free) + of_all_sms(st, past)
                 across.busy += of_all_sms(st, past)
         if at == 0:
-            at = _new_l2_line(st, tag)
+            at = _new_l2_line(st, key)
         # A slice that waits for the lanes has those of all SMs already.
         queue = 0 if st.slice_waits != 0 and st.slices != 0 else lanes_per_word * word_ticks
-        ready = max(ready, _serve_sector(st, at, sector, store, queue, served) + way)
+        moment = 0
+        if half != home:
+            moment = _from_across(st, at, sector, access.when << TICK_BITS, served)
+        elif store != LOAD and st.l2_halves > 1:
+            drop_sector(st, st.sms, (1 - home) << SECOND_HALF_BIT | tag, sector - tag * st.line_sectors)
+        if moment == 0:
+            moment = _serve_sector(st, at, sector, store, queue, served)
+        if merges:
+            moment = max(moment, common.replies_free)
+            _asked_by_group(st, entry, sector, access.when << TICK_BITS, moment)
+        ready = max(ready, moment + way)
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -945,11 +1000,11 @@ def of_all_sms(st: State, ticks: int) -> Word:
 
 
 @inlined
-def way_ticks(st: State, line: int, sm: int) -> Word:
-    """How much longer a line's way to an SM is than the shortest one."""
+def way_ticks(st: State, number: int, group: int) -> Word:
+    """How much longer the way from a slice to a group of SMs is than the shortest one."""
     if st.slice_spread == 0 or st.slices == 0:
         return 0
-    place = (number_of_slice(st, line) * SMS_APART + sm + 1) * SLICE_SPREAD & 0xFFFFFFFF
+    place = (number * SMS_APART + group + 1) * SLICE_SPREAD & 0xFFFFFFFF
     return st.slice_spread * place >> 32
 
 
@@ -963,16 +1018,64 @@ def _new_l2_line(st: State, tag: int) -> Word:
 
 
 @helper
-def _merged(st: State, at: int, sector: int, arrival: int) -> Word:
-    """When a sector of the line ``at`` - 1 is ready in L2 that another read has asked for and that is not yet
-    ready at ``arrival``, both in ticks; else 0."""
-    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
-    place = sector - line.tag * st.line_sectors
-    ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
-    if (line.valid >> place) & 1 == 0 or ready.value <= arrival:
+def _from_across(st: State, at: int, sector: int, arrival: int, served: int) -> Word:
+    """When a sector is ready in the line ``at`` - 1 of one half of L2 that has to come from its slice in the
+    other half; 0: the first half has it, or the other one has not."""
+    common, cache, line = common_at(st, 0), cache_at(st, st.sms), line_at(st, at - 1)
+    tag = line_of(st, sector)
+    place = sector - tag * st.line_sectors
+    if (line.valid >> place) & 1 != 0 or fetched_by_unsampled_blocks(st, sector) != 0:
+        return 0
+    half = line.tag >> SECOND_HALF_BIT
+    there = find(st, st.sms, (1 - half) << SECOND_HALF_BIT | tag)
+    if there == 0 or (line_at(st, there - 1).valid >> place) & 1 == 0:
         return 0
     cache.hits += 1
-    return ready.value
+    moment = 0
+    if st.slices != 0:
+        own, saved = slice_at(st, number_of_slice(st, tag)), 0
+        if st.shares_dram != 0:
+            saved = max(common.slice_deepest, own.free - arrival)
+            common.slice_deepest = saved
+        begin = max(arrival - saved, own.free)
+        own.free = begin + st.slice_occupied
+        own.busy += st.slice_occupied
+        moment = max(arrival, begin) + st.slice_ticks
+    moment = max(moment, ready_at(st, (there - 1 - cache.first_line) * st.line_sectors + place).value)
+    moment = max(served, moment + st.across_ticks)
+    line.valid |= 1 << place
+    ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place).value = moment
+    return moment
+
+
+@helper
+def _keep_at_home(st: State, asked: int, sector: int, ready: int) -> None:
+    """A sector that DRAM sends to the other half of L2 stays in the half of its slice as well."""
+    tag = line_of(st, sector)
+    key = tag
+    if 2 * number_of_slice(st, tag) >= st.slices:
+        key |= 1 << SECOND_HALF_BIT
+    if key == asked:
+        return
+    at = find(st, st.sms, key)
+    if at == 0:
+        at = _new_l2_line(st, key)
+    place = sector - line_of(st, sector) * st.line_sectors
+    line_at(st, at - 1).valid |= 1 << place
+    ready_at(st, (at - 1 - cache_at(st, st.sms).first_line) * st.line_sectors + place).value = ready
+
+
+@helper
+def _asked_by_group(st: State, entry: Record, sector: int, arrival: int, ready: int) -> None:
+    """L2 reads a sector for a group of SMs, ready at that time; other reads of the group merge with it for a
+    while."""
+    tag = line_of(st, sector)
+    if entry.tag != tag + 1 or arrival > entry.until:
+        entry.tag, entry.asked, entry.ready, entry.until = tag + 1, 0, 0, 0
+    place = 8 * (sector - tag * st.line_sectors)
+    entry.asked = entry.asked & ~(255 << place) | 1 << place
+    entry.ready = max(entry.ready, ready)
+    entry.until = max(entry.until, max(ready, arrival + st.merge_ticks))
 
 
 @helper
@@ -980,20 +1083,21 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
     """When a sector of the line ``at`` - 1 that its server has ``served`` is ready in L2, in ticks; the lanes
     of an atomic take ``queue_ticks`` one after the other."""
     cache, line = cache_at(st, st.sms), line_at(st, at - 1)
-    place = sector - line.tag * st.line_sectors
+    tag = line_of(st, sector)
+    place = sector - tag * st.line_sectors
     ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1
         moment = max(served, ready.value)
-        if st.l2_merges != 0 and store == LOAD:
-            ready.value = moment
     else:
         cache.misses += 1
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
             moment = served
         else:
             moment = max(served, _dram(st, 1, 0)) + (st.dram_extra << TICK_BITS)
-            moment += _drain_wait(st, line.tag)
+            moment += _drain_wait(st, tag)
+            if st.l2_halves > 1:
+                _keep_at_home(st, line.tag, sector, moment)
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:
@@ -1062,9 +1166,12 @@ def hold(st: State) -> None:
         return
     tag, last = st.held_base // st.line_bytes, (st.held_base + st.held_bytes - 1) // st.line_bytes
     while tag <= last:
-        at = find(st, st.sms, tag)
+        key = tag
+        if st.l2_halves > 1 and 2 * number_of_slice(st, tag) >= st.slices:
+            key |= 1 << SECOND_HALF_BIT
+        at = find(st, st.sms, key)
         if at == 0:
-            at, _ = make(st, st.sms, tag)
+            at, _ = make(st, st.sms, key)
         line_at(st, at - 1).valid = (1 << st.line_sectors) - 1
         tag += 1
 

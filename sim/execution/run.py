@@ -23,7 +23,7 @@ from smlab.sim.isa.launch.faults import notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
 from smlab.sim.isa.memory.global_memory import ContentsBefore
 from smlab.sim.lowering import LoweredKernel
-from smlab.sim.machine import Machine, machine_from
+from smlab.sim.machine import Machine, groups_of_sms, machine_from
 from smlab.sim.object_code.loading import ready
 from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
@@ -243,7 +243,7 @@ def _clustered(launch: MachineLaunch, gpu: Gpu, count: int) -> tuple[Gpu, int] |
         return gpu, count
     machine = machine_from(gpu)
     room = blocks_per_sm(lower_machine_code(launch, machine, all_sms, blocks=size).kernel, machine)
-    groups = [min(machine.group_sms, all_sms - first) for first in range(0, all_sms, machine.group_sms)]
+    groups = [len(group) for group in groups_of_sms(all_sms, machine.group_sms)]
     # So many SMs would be full of clusters; others stay empty, or have fewer blocks.
     used = sum(sms * room // size for sms in groups) * size // room // size * size
     count = -(-count // size) * size

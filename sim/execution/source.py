@@ -53,6 +53,7 @@ from smlab.sim.machine import (
     PipeTiming,
     RequestTicks,
     ceil_cycles,
+    groups_of_sms,
 )
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
@@ -294,8 +295,9 @@ def _check_cluster(launch: MachineLaunch, machine: Machine, sms: int) -> None:
         raise SmlabError.at(
             f"{launch.where} on {machine.name}", "this GPU has no clusters of blocks", size, "1"
         )
-    if size > min(machine.group_sms, sms):
-        most = f"at most {min(machine.group_sms, sms)}"
+    largest = max(len(group) for group in groups_of_sms(sms, machine.group_sms))
+    if size > largest:
+        most = f"at most {largest}"
         raise SmlabError.at(f"{launch.where}: cluster", "more blocks than a group of SMs has", size, most)
 
 
@@ -449,6 +451,7 @@ def lower_machine_code(
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),
+                multicast=micro.code == d.BULK_COPY and bool(micro.fields.get("multicast")),
                 follows_copies=micro.fields.get("action") == d.ARRIVE_AFTER_COPIES,
                 bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
                 past_l1=asks_l2(micro.instruction),

@@ -85,6 +85,7 @@ def run(
             lowered.machine.dram_sectors_left(gpu.memory.dram_free_ticks, gpu.cycles),
             sum(gpu.memory.slice_busy_ticks),
             max(gpu.memory.slice_busy_ticks, default=0),
+            gpu.memory.merged_sectors,
         ),
         warps=WarpTable.from_rows(record.warps, record.stalls),
         blocks=BlockTable.from_rows(record.blocks),

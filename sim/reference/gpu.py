@@ -9,7 +9,7 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel
-from smlab.sim.machine import TICK_BITS, ceil_cycles
+from smlab.sim.machine import TICK_BITS, ceil_cycles, groups_of_sms
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.memory import MemorySystem
 from smlab.sim.reference.sm import SharedByAll, StreamingMultiprocessor
@@ -29,7 +29,7 @@ class SimulatedGpu:
         self.recorder = Recorder(keep)
         self.progress = progress
         unsampled = None if lowered.source is None else lowered.source.unsampled
-        self.memory = MemorySystem(lowered.machine, unsampled)
+        self.memory = MemorySystem(lowered.machine, lowered.kernel.sms, unsampled)
         if lowered.l2 is not None:
             self.memory.begin(lowered.l2.of(lowered.machine))
         self.memory.hold(*lowered.kernel.in_l2)
@@ -122,10 +122,9 @@ class SimulatedGpu:
     def _group_for(self, size: int) -> list[StreamingMultiprocessor]:
         """The SMs for the blocks of the next cluster: ``size`` of one group with room, those with the fewest
         blocks, of the group where these have the fewest; none where no group has so many."""
-        step = self.lowered.machine.group_sms
         choices = []
-        for first in range(0, len(self.sms), step):
-            with_room = [sm for sm in self.sms[first : first + step] if sm.has_room()]
+        for group in groups_of_sms(len(self.sms), self.lowered.machine.group_sms):
+            with_room = [self.sms[index] for index in group if self.sms[index].has_room()]
             with_room.sort(key=lambda sm: (sm.resident_blocks, sm.index))
             if len(with_room) >= size:
                 choices.append(with_room[:size])

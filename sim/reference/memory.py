@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from smlab.sim.lowering import Operation
 from smlab.sim.machine import (
     DRAM_LEAST_IDLE,
     DRAM_WINDOW_CYCLES,
+    MERGED_LINES,
+    SECOND_HALF,
     TICK_BITS,
     CacheShape,
     Machine,
     ceil_cycles,
+    groups_of_sms,
 )
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.warp import Job
@@ -115,6 +118,51 @@ class L2Request:
     lanes: int = 0
 
 
+@dataclass
+class MergedLine:
+    """What a group of SMs has asked of a line: how often each sector, when the last of them is ready, and
+    until when other reads of them merge."""
+
+    tag: int = -1
+    asked: Counter[int] = field(default_factory=Counter)
+    ready_ticks: int = 0
+    until_ticks: int = 0
+
+
+class ReadGroup:
+    """The reads that merge in front of L2 for a group of SMs (`sim/SEMANTICS.md`, 7.3)."""
+
+    def __init__(self, machine: Machine, number: int) -> None:
+        self.machine = machine
+        self.number = number
+        self.places: dict[int, MergedLine] = {}
+
+    def _line(self, sector: int) -> tuple[int, int, MergedLine]:
+        tag, place = divmod(sector, self.machine.sectors_per_line)
+        return tag, place, self.places.setdefault(MERGED_LINES.set_of(tag), MergedLine())
+
+    def merges(self, sector: int, arrival: int) -> int | None:
+        """When a sector is ready that other reads of the group have just asked for, with which this one
+        merges; None: L2 must read it."""
+        tag, place, line = self._line(sector)
+        if line.tag != tag or arrival > line.until_ticks:
+            return None
+        if not 0 < line.asked[place] < self.machine.read_merging.reads:
+            return None
+        line.asked[place] += 1
+        return line.ready_ticks
+
+    def asks(self, sector: int, arrival: int, ready: int) -> None:
+        """L2 reads a sector for the group, ready at that time."""
+        tag, place, line = self._line(sector)
+        if line.tag != tag or arrival > line.until_ticks:
+            line = self.places[MERGED_LINES.set_of(tag)] = MergedLine(tag)
+        window = self.machine.read_merging.cycles << TICK_BITS
+        line.asked[place] = 1
+        line.ready_ticks = max(line.ready_ticks, ready)
+        line.until_ticks = max(line.until_ticks, ready, arrival + window)
+
+
 class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
@@ -123,9 +171,15 @@ class MemorySystem:
     are not simulated have brought to L2, and how many of their atomics come to one.
     """
 
-    def __init__(self, machine: Machine, unsampled: UnsampledFetches | None = None) -> None:
+    def __init__(self, machine: Machine, sms: int, unsampled: UnsampledFetches | None = None) -> None:
         self.machine = machine
         self.unsampled = unsampled
+        groups = groups_of_sms(sms, machine.group_sms)
+        by_number = [ReadGroup(machine, number) for number in range(len(groups))]
+        self.group_of = {sm: by_number[number] for number, group in enumerate(groups) for sm in group}
+        self.sms = sms
+        self.replies_free_ticks = 0
+        self.merged_sectors = 0
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
         self.l2_free_ticks = 0
         self.slice_free_ticks = [0] * machine.l2_slices.count
@@ -143,7 +197,8 @@ class MemorySystem:
         m = self.machine
         lines = range(base_bytes // m.line_bytes, -(-(base_bytes + size_bytes) // m.line_bytes))
         for line_address in lines if size_bytes else ():
-            line, _ = self.l2.allocate(line_address)
+            _, home = self._halves(line_address, 0, reads=False)
+            line, _ = self.l2.allocate(home + line_address)
             line.valid = (1 << m.sectors_per_line) - 1
 
     def begin(self, lines: NDArray[np.int64]) -> None:
@@ -168,15 +223,18 @@ class MemorySystem:
         operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
         waits = m.l2_slices.count > 0 and m.l2_slices.waits_for_lanes
+        reads = operation in ("load", "copy")
         for sector in sectors:
-            line, evicted = self.l2.allocate(sector // m.sectors_per_line)
-            place = sector % m.sectors_per_line
+            tag, place = divmod(sector, m.sectors_per_line)
+            half, home = self._halves(tag, job.sm, reads)
+            line, evicted = self.l2.allocate(half + tag)
             hit = bool(line.valid >> place & 1)
-            reads = operation in ("load", "copy")
-            merges = m.l2_merges_reads and reads and hit and line.ready_ticks[place] > now << TICK_BITS
+            group = self.group_of[job.sm] if reads and not asks.multicast and m.read_merging.cycles else None
+            merged = group.merges(sector, now << TICK_BITS) if group is not None and hit else None
             served = 0
-            if not merges:
-                begins_line = sector // m.sectors_per_line != before // m.sectors_per_line
+            self.merged_sectors += merged is not None
+            if merged is None:
+                begins_line = tag != before // m.sectors_per_line
                 ticks = self._l2_ticks(operation, begins_line and not job.whole)
                 if reads and begins_line:  # a line's least time comes with its first sector
                     in_advance = max(0, m.l2_line_ticks - ticks)
@@ -190,30 +248,34 @@ class MemorySystem:
                     each = asks.request.in_slice(job.lanes, sum(lanes_per_word.values()))
                     ticks = each + (m.l2_slices.atomic_line_ticks if begins_line else 0)
                     ticks += (lanes_per_word[sector] - 1) * max(asks.request.word, each) if waits else 0
-                in_slice = self._slice(sector, now << TICK_BITS, ticks, asks.request.past if atomic else 0)
+                number = (
+                    m.l2_slices.slice_of(tag)
+                    if half == home
+                    else m.l2_slices.across(m.l2_slices.slice_of(tag))
+                )
+                in_slice = self._slice(number, now << TICK_BITS, ticks, asks.request.past if atomic else 0)
                 served = max(self.l2_free_ticks, in_slice)
                 before = sector
             writes_back = self.unsampled is not None and self.unsampled.writes_back
-            if evicted is not None and evicted.dirty and not writes_back:
-                self._dram(evicted.dirty.bit_count(), writes=True)
+            self._write_back(evicted)
             if hit:
                 self.l2.hits += 1
-                ready = line.ready_ticks[place]
-                if not merges:
-                    ready = max(served, ready)
-                elif m.l2_merged_ticks:
-                    self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + m.l2_merged_ticks
-                    ready = max(ready, self.l2_free_ticks)
+                ready = max(served, line.ready_ticks[place])
             elif operation == "store" or (self.unsampled is not None and sector in self.unsampled):
                 self.l2.misses += 1
                 ready = served
+            elif (across := self._across(home + tag, place, now << TICK_BITS) if home != half else 0) != 0:
+                self.l2.hits += 1
+                ready = max(served, across)
             else:
                 self.l2.misses += 1
                 ready = max(served, self._dram(1)) + (m.dram_extra_cycles << TICK_BITS)
-                ready += self._drain_wait(sector // m.sectors_per_line)
+                ready += self._drain_wait(tag)
+                if home != half:
+                    self._keep(home + tag, place, ready)
             if atomic and not waits:
                 ready += lanes_per_word[sector] * asks.request.word
-            if not hit or atomic or (m.l2_merges_reads and reads and not merges):
+            if not hit or atomic:
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
                 if atomic and not waits and self.unsampled is not None:
@@ -222,11 +284,53 @@ class MemorySystem:
                     lanes = lanes_per_word[sector] * self.unsampled.atomics_of_others(sector)
                     line.ready_ticks[place] += lanes * asks.request.word
             if not reads:
+                self._forget(SECOND_HALF - half + tag, place)
                 if writes_back and not line.dirty >> place & 1:
                     self._dram(1, writes=True)
                 line.dirty |= 1 << place
-            last = max(last, ready + m.l2_slices.way_ticks(sector // m.sectors_per_line, job.sm))
+            if group is not None:
+                begin = max(self.replies_free_ticks, now << TICK_BITS)
+                self.replies_free_ticks = begin + m.read_merging.reply_ticks
+                ready = max(self.replies_free_ticks, ready if merged is None else merged)
+                if merged is None:
+                    group.asks(sector, now << TICK_BITS, ready)
+            last = max(last, ready + m.l2_slices.way_ticks(tag, self.group_of[job.sm].number))
         return ceil_cycles(last)
+
+    def _halves(self, tag: int, sm: int, reads: bool) -> tuple[int, int]:
+        """What a line's number gets in the half of L2 that an SM asks, and in that of the line's slice."""
+        if self.machine.l2.halves == 1:
+            return 0, 0
+        home = SECOND_HALF * self.machine.l2_slices.in_second_half(tag)
+        return SECOND_HALF * (2 * sm >= self.sms) if reads else home, home
+
+    def _across(self, number: int, place: int, arrival: int) -> int:
+        """When a sector that the half of its slice has is ready in the other half; 0: it is not there."""
+        line, _ = self.l2.touch(number)
+        if line is None or not line.valid >> place & 1:
+            return 0
+        slices = self.machine.l2_slices
+        served = self._slice(slices.slice_of(number % SECOND_HALF), arrival, slices.sector_ticks, 0)
+        return max(served, line.ready_ticks[place]) + slices.across_ticks
+
+    def _keep(self, number: int, place: int, ready: int) -> None:
+        """A sector that DRAM sends to the other half of L2 stays in the half of its slice as well."""
+        line, evicted = self.l2.allocate(number)
+        self._write_back(evicted)
+        line.valid |= 1 << place
+        line.ready_ticks[place] = ready
+
+    def _forget(self, number: int, place: int) -> None:
+        """What is written is no longer in the other half."""
+        for line in self.l2.sets.get(self.l2.shape.set_of(number), []):
+            if line.tag == number:
+                line.valid &= ~(1 << place)
+
+    def _write_back(self, evicted: CacheLine | None) -> None:
+        """A line that had to go is written to DRAM, where that was not counted when it was written."""
+        writes_back = self.unsampled is not None and self.unsampled.writes_back
+        if evicted is not None and evicted.dirty and not writes_back:
+            self._dram(evicted.dirty.bit_count(), writes=True)
 
     def _l2_ticks(self, operation: str, begins_partial_line: bool) -> int:
         """What a sector takes of what all SMs share on the way to L2."""
@@ -237,14 +341,13 @@ class MemorySystem:
             return self.machine.l2_sector_ticks
         return stores.l2_sector_ticks + (stores.l2_partial_line_ticks if begins_partial_line else 0)
 
-    def _slice(self, sector: int, arrival: int, ticks: int, past: int) -> int:
-        """When a sector's slice has served it for so many ticks; 0 where L2 has none. In a sample, what the
+    def _slice(self, at: int, arrival: int, ticks: int, past: int) -> int:
+        """When slice ``at`` has served a sector for so many ticks; 0 where L2 has none. In a sample, what the
         other SMs ask of the slice comes behind it. The slice across, which nobody waits for here, takes
         ``past`` ticks."""
         timing = self.machine.l2_slices
         if not timing.count:
             return 0
-        at = timing.slice_of(sector // self.machine.sectors_per_line)
         self.slice_deepest_ticks = max(self.slice_deepest_ticks, self.slice_free_ticks[at] - arrival)
         earliest = arrival - (self.slice_deepest_ticks if self.machine.shares_dram else 0)
         begin = self._occupy(at, earliest, timing.occupied(ticks))

@@ -16,6 +16,7 @@ from smlab.sim.machine import (
     CacheShape,
     GlobalAtomicTiming,
     Machine,
+    ReadMerging,
     SliceTiming,
     StoreTiming,
     machine_from,
@@ -49,6 +50,13 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
     short = st.integers(1, 40)
     ticks = st.integers(1, 4 * TICKS_PER_CYCLE)
     shapes = st.builds(CacheShape, sets=st.integers(1, 5), ways=st.integers(1, 5), hashed=st.booleans())
+    level_two = st.builds(
+        CacheShape,
+        sets=st.sampled_from([2, 4, 6, 16, 32]),
+        ways=st.integers(1, 5),
+        hashed=st.booleans(),
+        halves=st.integers(1, 2),
+    )
     machine = draw(machines())
     pipes = {
         name: dataclasses.replace(
@@ -67,11 +75,13 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         mio_queue_entries=draw(st.integers(1, 16)),
         access_latency_cycles={name: draw(short) for name in machine.access_latency_cycles},
         l1=draw(shapes),
-        l2=draw(shapes),
+        l2=draw(level_two),
         l1_latency_cycles=draw(short),
         l2_latency_cycles=draw(short),
-        l2_merges_reads=draw(st.booleans()),
-        l2_merged_ticks=draw(st.integers(0, 4 * TICKS_PER_CYCLE)),
+        read_merging=ReadMerging(
+            draw(st.integers(0, 300)), draw(st.integers(1, 4)), draw(st.integers(0, 2 * TICKS_PER_CYCLE))
+        ),
+        group_sms=draw(st.sampled_from([0, 2, 4])),
         dram_latency_cycles=draw(short),
         port_sector_ticks=draw(ticks),
         stores=StoreTiming(draw(ticks), draw(ticks), draw(ticks), draw(ticks)),
@@ -100,6 +110,7 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         shares_dram=draw(st.booleans()),
         l2_slices=SliceTiming(
             count=draw(st.sampled_from([0, 1, 2, 6])),
+            across_ticks=draw(ticks),
             part_bits=draw(st.integers(0, 3)),
             region_bits=draw(st.integers(1, 5)),
             sector_ticks=draw(ticks),

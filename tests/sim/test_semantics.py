@@ -2,6 +2,7 @@
 each test."""
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,7 +13,16 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, simulate
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.lowering import lower
-from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, CacheShape, SliceTiming, machine_from
+from smlab.sim.machine import (
+    SECOND_HALF,
+    TICK_BITS,
+    TICKS_PER_CYCLE,
+    CacheShape,
+    ReadMerging,
+    SliceTiming,
+    groups_of_sms,
+    machine_from,
+)
 from smlab.sim.policies import POLICIES
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES
@@ -176,25 +186,75 @@ def test_unloaded_global_loads_take_the_latencies_of_the_description(gpu: Gpu) -
     assert run(gpu, load, fp32("x")).stalls["long_scoreboard"] == machine.dram_latency_cycles - 1
 
 
-def test_a_coalescer_makes_one_read_of_those_that_wait_for_a_sector(gpu: Gpu, engine: str) -> None:
-    """Four SMs read one sector at once, and L2 needs 100 cycles for each that it serves."""
+def test_a_coalescer_makes_one_read_of_several_by_a_group_of_sms(gpu: Gpu, engine: str) -> None:
+    """Eight SMs read one sector at once, and L2 needs 100 cycles for each that it serves."""
     load = Instruction("global-load", name="x", lanes=1, memory=Affine(warp_stride_bytes=0))
-    kernel = Kernel("k", (Program("p", (load, fp32("x"))),), ((0,),), blocks=4, sms=4)
+    kernel = Kernel("k", (Program("p", (load, fp32("x"))),), ((0,),), blocks=8, sms=8)
 
-    slow = dataclasses.replace(machine_from(gpu), l2_sector_ticks=100 << TICK_BITS)
+    slow = dataclasses.replace(
+        machine_from(gpu),
+        l2_sector_ticks=100 << TICK_BITS,
+        l2_line_ticks=100 << TICK_BITS,
+        l2_slices=SliceTiming(),
+    )
 
-    def found(merges: float) -> tuple[int, int]:
-        ticks = round((1 - merges) * slow.l2_sector_ticks)
-        machine = dataclasses.replace(slow, l2_merges_reads=merges > 0, l2_merged_ticks=ticks)
+    def cycles(group_sms: int, merging: ReadMerging) -> int:
+        machine = dataclasses.replace(slow, group_sms=group_sms, read_merging=merging)
         truth = ENGINES[engine](lower(kernel, machine), Record.ALL, None, None)
-        return truth.cycles, truth.memory.l2_sector_hits
+        assert truth.memory.l2_sector_hits == 7
+        most = min(merging.reads, group_sms or 8)  # of which L2 reads one
+        assert truth.memory.l2_sectors_merged == 8 - 8 // most
+        return truth.cycles
 
-    (one, hits), (each, same), (half, others) = found(1), found(0), found(0.5)
-    assert hits == same == others == 3
-    # Merged, all four wait for DRAM; else the last one is served 300 cycles after the first.
-    assert each - one == pytest.approx(300 - slow.dram_extra_cycles, abs=2)
-    # With half of the time saved the last one is served after 100 and three times 50 cycles.
-    assert half == pytest.approx(max(one, each - 150), abs=2)
+    none = cycles(0, ReadMerging())
+    one = cycles(0, ReadMerging(cycles=1, reads=8))
+    # Merged, all eight wait for DRAM; else the last one is served 700 cycles after the first.
+    assert none - one == pytest.approx(max(0, 700 - slow.dram_extra_cycles), abs=2)
+    # By pairs of SMs four reads are served, and so they are where two reads at most merge.
+    by_pairs = cycles(2, ReadMerging(cycles=1, reads=8))
+    assert by_pairs == cycles(0, ReadMerging(cycles=1, reads=2))
+    assert none - by_pairs == pytest.approx(min(400, 700 - slow.dram_extra_cycles), abs=2)
+    # Answers take their time, merged or not.
+    late = cycles(0, ReadMerging(cycles=1, reads=8, reply_ticks=2000 << TICK_BITS))
+    assert late > one + 7 * 2000 - slow.dram_extra_cycles
+
+
+def test_groups_are_of_pairs_and_as_equal_as_they_can_be(gpu: Gpu) -> None:
+    sizes = [len(group) for group in groups_of_sms(132, 18)]
+    assert (sorted(sizes), sum(sizes)) == ([16, 16, 16, 16, 16, 16, 18, 18], 132)
+    assert [list(group) for group in groups_of_sms(5, 2)] == [[0, 1], [2, 3], [4]]
+    assert groups_of_sms(7, 0) == [range(7)]
+    with pytest.raises(SmlabError, match="gpu.group_sms: SMs come in pairs .got 17; expected an even number"):
+        machine_from(load_gpu("h100-sxm").with_values({"gpu.group_sms": 17}, "a test"))
+
+
+def test_each_half_of_l2_keeps_what_its_sms_read(gpu: Gpu, engine: str) -> None:
+    """Both blocks read one line, the second one later; their SMs are of the same half of L2, or not."""
+    load = Instruction("global-load", name="x", memory=Affine(warp_stride_bytes=0))
+    pause = Instruction("think", name="t", duration=Duration(5000))
+    late = dataclasses.replace(load, after=("t",), name="y")
+    first, second = Program("p", (load, fp32("x"))), Program("q", (pause, late, fp32("y")))
+    machine = machine_from(gpu)
+
+    def cycles(
+        halves: int, across: int = 90, roles: tuple[tuple[int, ...], ...] = ((0,), (0,), (1,), (1,))
+    ) -> tuple[int, int]:
+        m = dataclasses.replace(
+            machine,
+            l2=dataclasses.replace(machine.l2, halves=halves),
+            l2_slices=SliceTiming(count=2, partitions=2, across_ticks=across << TICK_BITS),
+        )
+        kernel = Kernel("k", (first, second), roles, blocks=4, sms=4)
+        truth = ENGINES[engine](lower(kernel, m), Record.ALL, None, None)
+        return truth.cycles, truth.memory.dram_sectors
+
+    whole, both, sooner = cycles(1), cycles(2), cycles(2, across=20)
+    in_both = ((0,), (1,), (0,), (1,))
+    assert cycles(2, roles=in_both) == cycles(1, roles=in_both)
+    assert whole[1] == both[1] == machine.sectors_per_line
+    # The line comes from the half of its slice, if the first reader was of the other one too.
+    assert both[0] - sooner[0] == 90 - 20
+    assert 0 < sooner[0] - whole[0] <= 20
 
 
 def _added(gpu: Gpu, engine: str, stride_bytes: int, blocks: int = 4) -> float:
@@ -652,4 +712,13 @@ def test_a_hash_spreads_lines_that_lie_far_apart_over_the_sets() -> None:
     far = [64 * k for k in range(256)]
     assert {plain.set_of(line) for line in far} == {0}
     assert len({hashed.set_of(line) for line in far}) == 8  # of each group of eight its first one
+    # Lines in a row lie evenly in the sets, also where their number is no power of two.
+    shape = CacheShape(24, 4, hashed=True, halves=1)
+    counts = Counter(shape.set_of(line) for line in range(240))
+    assert (len(counts), min(counts.values()), max(counts.values())) == (24, 9, 11)
+    # Each of two halves has its own sets.
+    halves = dataclasses.replace(shape, sets=48, halves=2)
+    assert [halves.set_of(SECOND_HALF + line) for line in range(24)] == [
+        24 + shape.set_of(n) for n in range(24)
+    ]
     assert [hashed.set_of(line) - hashed.set_of(0) for line in range(8)] == list(range(8))

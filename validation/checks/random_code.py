@@ -22,7 +22,7 @@ from smlab.hw_bench.sass.image import listed_image
 from smlab.sim import Record
 from smlab.sim.execution.source import lower_machine_code
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.sim.machine import CacheShape, FetchTiming, Machine, machine_from
+from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, FetchTiming, Machine, ReadMerging, machine_from
 from smlab.sim.policies import POLICIES
 from smlab.sim.simulate import ENGINES
 from smlab.sim.traces.compare import first_difference
@@ -223,9 +223,12 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
         warm=int(random.integers(0, 3)),
         l0_sub_cores=int(random.integers(1, 5)),
     )
-    l2 = dataclasses.replace(machine.l2, hashed=bool(random.integers(0, 2)))
+    l2 = dataclasses.replace(
+        machine.l2, hashed=bool(random.integers(0, 2)), halves=int(random.integers(1, 3))
+    )
+    merging = ReadMerging(*(int(random.integers(0, most)) for most in (200, 5, 3 * TICKS_PER_CYCLE)))
     few = dataclasses.replace(machine.global_atomics, in_flight=int(random.integers(1, 6)))
-    return dataclasses.replace(machine, fetch=fetch, l2=l2, global_atomics=few)
+    return dataclasses.replace(machine, fetch=fetch, l2=l2, read_merging=merging, global_atomics=few)
 
 
 def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:

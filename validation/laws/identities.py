@@ -456,7 +456,8 @@ def slices_of_l2(run: Run) -> Sides:
     sectors = memory.l2_sector_hits + memory.l2_sector_misses
     asked = jobs.chosen(jobs.unit == int(Unit.GLOBAL))
     atomic = np.array([cls.operation in ("reduce", "atomic") for cls in CLASSES.values()])[asked.op]
-    if run.machine.l2_merges_reads or (atomic.any() and (not atomic.all() or slices.waits_for_lanes)):
+    merges = run.machine.read_merging.cycles or run.machine.l2.halves > 1
+    if merges or (atomic.any() and (not atomic.all() or slices.waits_for_lanes)):
         return
     each = slices.atomic_sector_ticks if atomic.any() else slices.sector_ticks
     lines = int(asked.passes[atomic].sum()) * slices.atomic_line_ticks

@@ -15,6 +15,7 @@ from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.tensor_map import TensorMap
+from smlab.sim.machine import groups_of_sms
 from smlab.sim.traces.compare import first_difference
 
 if not has_compiler():
@@ -94,7 +95,8 @@ def test_the_blocks_of_a_cluster_are_launched_at_once_on_several_sms_of_a_group(
     sms, begun = blocks.sm.reshape(4, 4), blocks.launch.reshape(4, 4)
     assert all(len(set(row)) == 4 for row in sms.tolist())
     assert (begun == begun[:, :1]).all()
-    assert all(len({sm // GPU.integer("gpu.group_sms") for sm in row}) == 1 for row in sms.tolist())
+    groups = groups_of_sms(GPU.integer("gpu.sms"), GPU.integer("gpu.group_sms"))
+    assert all(sum(set(row) <= set(group) for group in groups) == 1 for row in sms.tolist())
 
 
 MULTICAST = f"""

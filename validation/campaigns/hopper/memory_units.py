@@ -341,17 +341,38 @@ def _rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def simulated(one: HardwareLaunch, gpu: Gpu) -> float:
-    """The same figure of a launch as simulated."""
+def counted() -> dict[str, tuple[float, float]]:
+    """Which part of the sectors merged before L2 on the card, and the megabytes read from DRAM from an empty
+    L2 on, by the name of the launch."""
+    return {
+        f"{row['how']}|{row['pattern']}|{row['wait']}": (
+            int(row["sectors_merged"]) / int(row["sectors_read"]),
+            int(row["dram_bytes_read"]) / 1e6,
+        )
+        for row in _rows("shared-reads.csv")
+        if row["sectors_read"]
+    }
+
+
+def simulated(one: HardwareLaunch, gpu: Gpu) -> tuple[float, float, float]:
+    """The same three figures of a launch as simulated."""
     shared = one.group == "shared reads"
-    run_machine_code(one.launch, gpu, sms="all" if shared else 1)
+    if shared:  # Simulated SMs are numbered group by group.
+        numbers = [int(row["sm"]) for row in _rows("sm-groups.csv")]
+        for name in ("region_of", "wait_of"):
+            given = np.asarray(one.launch.arguments[one.launch.names.index(name)])
+            given[:] = given[numbers]
+    run = run_machine_code(one.launch, gpu, sms="all" if shared else 1)
+    memory = run.result.memory
+    part = memory.l2_sectors_merged / max(1, memory.l2_sector_hits + memory.l2_sector_misses)
+    moved = memory.dram_sectors * gpu.number("l1.sector_bytes") / 1e6
     times = np.asarray(one.launch.arguments[0]).astype(np.float64)
     if shared:
         cycles = times.reshape(-1, 4)[:, 1]
-        return float(np.median(cycles[cycles > 0]))
+        return float(np.median(cycles[cycles > 0])), part, moved
     if one.group == "pending loads":
-        return float(np.median(times.reshape(8, -1)[2:].max(axis=1)))
-    return float(times.reshape(TURNS, -1)[1:].mean()) / int(one.facts["count"])
+        return float(np.median(times.reshape(8, -1)[2:].max(axis=1))), part, moved
+    return float(times.reshape(TURNS, -1)[1:].mean()) / int(one.facts["count"]), part, moved
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -362,13 +383,17 @@ def main(given: Sequence[str] | None = None) -> int:
     if asked.pack:
         print(write_pack(asked.pack, launches()), "launches")
         return 0
-    gpu, card = load_gpu(GPU), measured()
-    print("| launch | measured | simulated | ratio |\n|---|---|---|---|")
+    gpu, card, counters = load_gpu(GPU), measured(), counted()
+    print("| launch | cycles | simulated | ratio | merged, % | simulated | MB of DRAM | simulated |")
+    print("|---|---|---|---|---|---|---|---|")
     for one in launches():
         if one.name in card and any(fnmatch.fnmatchcase(one.name, pattern) for pattern in asked.patterns):
-            cycles = simulated(one, gpu)
-            ratio = cycles / card[one.name]
-            print(f"| {one.name} | {card[one.name]:.2f} | {cycles:.2f} | {ratio:.2f} |", flush=True)
+            cycles, part, moved = simulated(one, gpu)
+            row = [one.name, f"{card[one.name]:.2f}", f"{cycles:.2f}", f"{cycles / card[one.name]:.2f}"]
+            if one.name in counters:
+                of_card, megabytes = counters[one.name]
+                row += [f"{100 * of_card:.1f}", f"{100 * part:.1f}", f"{megabytes:.1f}", f"{moved:.1f}"]
+            print(f"| {' | '.join(row + [''] * (8 - len(row)))} |", flush=True)
     return 0
 
 
