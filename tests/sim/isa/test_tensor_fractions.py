@@ -14,7 +14,9 @@ from smlab.validation.campaigns.tensor_cores.timing import products_source
 
 CHAINS = 4
 WARPS = 8
-TURNS = 2048
+TURNS = 512
+FULL_TURNS = 2048
+"""Of the campaign's kernel."""
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -25,7 +27,7 @@ def test_eight_warps_keep_the_unit_busy_at_its_rate_in_both_engines(gpu: str, cy
     form = ProductForm(16, 8, 16, "f32", "f16", "f16", (), "", "")
     description = load_gpu(gpu)
     source = products_source(form, description.sm_architecture, CHAINS, "unrolled")
-    source = source.replace(f"%r1, {TURNS // 8};", f"%r1, {TURNS // 64};")
+    source = source.replace(f"%r1, {FULL_TURNS // 8};", f"%r1, {TURNS // 64};")
     image = from_cubin(assemble(source, description.sm_architecture)[0], "timed", gpu)
     spans = []
     for engine in ("compiled", "simpy"):
@@ -37,4 +39,5 @@ def test_eight_warps_keep_the_unit_busy_at_its_rate_in_both_engines(gpu: str, cy
         spans.append(int(ends.max() - begins.min()))
     assert spans[0] == spans[1]
     products = TURNS // 8 * CHAINS * WARPS // 4
-    assert spans[0] == pytest.approx(products * cycles, rel=0.08)
+    # The first turns wait for their code.
+    assert 0 <= spans[0] - products * cycles < 800
