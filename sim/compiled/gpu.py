@@ -276,7 +276,7 @@ def dispatch(st: State, low: int, high: int, now: int) -> None:
 @helper
 def dispatch_clusters(st: State, now: int) -> None:
     """Clusters that wait are made resident while a group of SMs has room for all blocks of one, each on an SM
-    of its own: in the group whose SMs then have the fewest, on those with the fewest, in order."""
+    of its own: in the group that has the fewest blocks, on its SMs with the fewest, in order."""
     common = common_at(st, 0)
     while common.next_block < st.blocks:
         best, fewest = -1, NEVER
@@ -287,10 +287,10 @@ def dispatch_clusters(st: State, now: int) -> None:
                 if i < 0:
                     total = NEVER
                     break
-                total += sm_at(st, i).resident_blocks
                 sm_at(st, i).taken = 1
             for i in range(first_of_group(st, group), first_of_group(st, group + 1)):
                 sm_at(st, i).taken = 0
+                total += sm_at(st, i).resident_blocks
             if total < fewest:
                 best, fewest = group, total
         if best < 0:

@@ -120,12 +120,13 @@ class SimulatedGpu:
         self.next_block += 1
 
     def _group_for(self, size: int) -> list[StreamingMultiprocessor]:
-        """The SMs for the blocks of the next cluster: ``size`` of one group with room, those with the fewest
-        blocks, of the group where these have the fewest; none where no group has so many."""
+        """The SMs for the blocks of the next cluster: ``size`` with room, those with the fewest blocks, of the
+        group that has the fewest; none where no group has so many."""
         choices = []
         for group in groups_of_sms(len(self.sms), self.lowered.machine.group_sms):
             with_room = [self.sms[index] for index in group if self.sms[index].has_room()]
             with_room.sort(key=lambda sm: (sm.resident_blocks, sm.index))
             if len(with_room) >= size:
-                choices.append(with_room[:size])
-        return min(choices, key=lambda sms: sum(sm.resident_blocks for sm in sms), default=[])
+                blocks = sum(self.sms[index].resident_blocks for index in group)
+                choices.append((blocks, group.start, with_room[:size]))
+        return min(choices)[2] if choices else []

@@ -97,6 +97,8 @@ def test_the_blocks_of_a_cluster_are_launched_at_once_on_several_sms_of_a_group(
     assert (begun == begun[:, :1]).all()
     groups = groups_of_sms(GPU.integer("gpu.sms"), GPU.integer("gpu.group_sms"))
     assert all(sum(set(row) <= set(group) for group in groups) == 1 for row in sms.tolist())
+    # They go to the groups in turn.
+    assert [next(n for n, group in enumerate(groups) if row[0] in group) for row in sms.tolist()] == [0, 1, 2, 3]
 
 
 MULTICAST = f"""
