@@ -97,8 +97,13 @@ def test_the_blocks_of_a_cluster_are_launched_at_once_on_several_sms_of_a_group(
     assert (begun == begun[:, :1]).all()
     groups = groups_of_sms(GPU.integer("gpu.sms"), GPU.integer("gpu.group_sms"))
     assert all(sum(set(row) <= set(group) for group in groups) == 1 for row in sms.tolist())
-    # They go to the groups in turn.
-    assert [next(n for n, group in enumerate(groups) if row[0] in group) for row in sms.tolist()] == [0, 1, 2, 3]
+
+
+def test_clusters_go_to_the_groups_of_sms_in_turn() -> None:
+    blocks = run(neighbours(136), "compiled").blocks
+    groups = groups_of_sms(GPU.integer("gpu.sms"), GPU.integer("gpu.group_sms"))
+    of_cluster = [next(n for n, group in enumerate(groups) if sm in group) for sm in blocks.sm[::4].tolist()]
+    assert of_cluster[: 2 * len(groups)] == 2 * [*range(len(groups))]
 
 
 MULTICAST = f"""
