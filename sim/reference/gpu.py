@@ -120,7 +120,7 @@ class SimulatedGpu:
         self.next_block += 1
 
     def _group_for(self, size: int) -> list[StreamingMultiprocessor]:
-        """The SMs for the blocks of the next cluster: ``size`` with room, those with the fewest blocks, of the
+        """The SMs for the blocks of the next cluster: ``size`` with room and the fewest blocks, in the
         group that has the fewest; none where no group has so many."""
         choices = []
         for group in groups_of_sms(len(self.sms), self.lowered.machine.group_sms):
