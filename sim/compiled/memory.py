@@ -777,12 +777,28 @@ def serve_window(st: State, low: int, high: int) -> Word:
 def _asked_line(st: State, index: int) -> Word:
     """The first line that an access asks for, in the half of L2 that it asks."""
     tag, access = line_of(st, sector_at(st, index * MAX_LANES).value), access_at(st, index)
-    if st.l2_halves > 1:
-        second = 2 * access.sm >= st.sms
-        if access.store & ~BULK != LOAD:
-            second = 2 * number_of_slice(st, tag) >= st.slices
-        tag |= int(second) << SECOND_HALF_BIT
-    return tag
+    half = half_of_slice(st, number_of_slice(st, tag))
+    if st.l2_halves > 1 and access.store & ~BULK == LOAD:
+        half = half_of_sm(st, access.sm)
+    return in_half(half, tag)
+
+
+@inlined
+def half_of_sm(st: State, sm: int) -> Word:
+    """The half of two, 0 or 1, that keeps what an SM reads."""
+    return int(2 * sm >= st.sms)
+
+
+@inlined
+def half_of_slice(st: State, number: int) -> Word:
+    """The half of L2, 0 or 1, that a slice is in; 0 where L2 is one."""
+    return int(2 * number >= st.slices) if st.l2_halves > 1 else 0
+
+
+@inlined
+def in_half(half: int, tag: int) -> Word:
+    """The number of a line in a half of L2."""
+    return half << SECOND_HALF_BIT | tag
 
 
 @inlined
@@ -846,13 +862,13 @@ def serve_l2(st: State, index: int) -> Word:
         tag = line_of(st, sector)
         store = access.store & ~BULK
         if tag != last:
-            last, half, home = tag, 0, 0
+            last = tag
             if st.slices != 0:
                 number = number_of_slice(st, tag)
-            if st.l2_halves > 1:
-                home = int(2 * number >= st.slices)
-                half = int(2 * access.sm >= st.sms) if store == LOAD else home
-            key = half << SECOND_HALF_BIT | tag
+            half = home = half_of_slice(st, number)
+            if st.l2_halves > 1 and store == LOAD:
+                half = half_of_sm(st, access.sm)
+            key = in_half(half, tag)
             at, way = find(st, st.sms, key), way_ticks(st, number, group)
         if merges:
             arrival = access.when << TICK_BITS
@@ -892,18 +908,11 @@ def serve_l2(st: State, index: int) -> Word:
             if tag != slice_line:
                 slice_line = tag
                 own = slice_at(st, number if half == home else st.slices - 1 - number)
-            arrival, saved = access.when << TICK_BITS, 0
-            if st.shares_dram != 0:
-                saved = max(common.slice_deepest, own.free - arrival)
-                common.slice_deepest = saved
-            begin = max(arrival - saved, own.free)
-            own.free = begin + occupied
-            own.busy += occupied
-            served = max(served, max(arrival, begin) + ticks)
+            arrival = access.when << TICK_BITS
+            earliest = _earliest(st, own, arrival)
+            served = max(served, max(arrival, _occupy(own, earliest, occupied)) + ticks)
             if store == REDUCE and past != 0:
-                across = slice_at(st, st.slices - 1 - number)
-                across.free = max(arrival - saved, across.free) + of_all_sms(st, past)
-                across.busy += of_all_sms(st, past)
+                _occupy(slice_at(st, st.slices - 1 - number), earliest, of_all_sms(st, past))
         if at == 0:
             at = _new_l2_line(st, key)
         # A slice that waits for the lanes has those of all SMs already.
@@ -912,7 +921,7 @@ def serve_l2(st: State, index: int) -> Word:
         if half != home:
             moment = _from_across(st, at, sector, access.when << TICK_BITS, served)
         elif store != LOAD and st.l2_halves > 1:
-            drop_sector(st, st.sms, (1 - home) << SECOND_HALF_BIT | tag, sector - tag * st.line_sectors)
+            drop_sector(st, st.sms, in_half(1 - home, tag), sector - tag * st.line_sectors)
         if moment == 0:
             moment = _serve_sector(st, at, sector, store, queue, served)
         if merges:
@@ -994,6 +1003,25 @@ def number_of_slice(st: State, line: int) -> Word:
 
 
 @inlined
+def _earliest(st: State, own: Record, arrival: int) -> Word:
+    """When a slice can begin at the earliest: in a sample of SMs what the others ask of it comes behind."""
+    common = common_at(st, 0)
+    if st.shares_dram == 0:
+        return arrival
+    common.slice_deepest = max(common.slice_deepest, own.free - arrival)
+    return arrival - common.slice_deepest
+
+
+@inlined
+def _occupy(own: Record, earliest: int, ticks: int) -> Word:
+    """When a slice begins with work of so many ticks."""
+    begin = max(earliest, own.free)
+    own.free = begin + ticks
+    own.busy += ticks
+    return begin
+
+
+@inlined
 def of_all_sms(st: State, ticks: int) -> Word:
     """What a slice has to do for all SMs when a simulated one asks for ``ticks`` of it."""
     return -(-ticks * st.slice_all_sms // st.slice_sms)
@@ -1021,25 +1049,20 @@ def _new_l2_line(st: State, tag: int) -> Word:
 def _from_across(st: State, at: int, sector: int, arrival: int, served: int) -> Word:
     """When a sector is ready in the line ``at`` - 1 of one half of L2 that has to come from its slice in the
     other half; 0: the first half has it, or the other one has not."""
-    common, cache, line = common_at(st, 0), cache_at(st, st.sms), line_at(st, at - 1)
+    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
     tag = line_of(st, sector)
     place = sector - tag * st.line_sectors
     if (line.valid >> place) & 1 != 0 or fetched_by_unsampled_blocks(st, sector) != 0:
         return 0
-    half = line.tag >> SECOND_HALF_BIT
-    there = find(st, st.sms, (1 - half) << SECOND_HALF_BIT | tag)
+    number = number_of_slice(st, tag)
+    there = find(st, st.sms, in_half(half_of_slice(st, number), tag))
     if there == 0 or (line_at(st, there - 1).valid >> place) & 1 == 0:
         return 0
     cache.hits += 1
     moment = 0
     if st.slices != 0:
-        own, saved = slice_at(st, number_of_slice(st, tag)), 0
-        if st.shares_dram != 0:
-            saved = max(common.slice_deepest, own.free - arrival)
-            common.slice_deepest = saved
-        begin = max(arrival - saved, own.free)
-        own.free = begin + st.slice_occupied
-        own.busy += st.slice_occupied
+        own = slice_at(st, number)
+        begin = _occupy(own, _earliest(st, own, arrival), st.slice_occupied)
         moment = max(arrival, begin) + st.slice_ticks
     moment = max(moment, ready_at(st, (there - 1 - cache.first_line) * st.line_sectors + place).value)
     moment = max(served, moment + st.across_ticks)
@@ -1052,15 +1075,13 @@ def _from_across(st: State, at: int, sector: int, arrival: int, served: int) -> 
 def _keep_at_home(st: State, asked: int, sector: int, ready: int) -> None:
     """A sector that DRAM sends to the other half of L2 stays in the half of its slice as well."""
     tag = line_of(st, sector)
-    key = tag
-    if 2 * number_of_slice(st, tag) >= st.slices:
-        key |= 1 << SECOND_HALF_BIT
+    key = in_half(half_of_slice(st, number_of_slice(st, tag)), tag)
     if key == asked:
         return
     at = find(st, st.sms, key)
     if at == 0:
         at = _new_l2_line(st, key)
-    place = sector - line_of(st, sector) * st.line_sectors
+    place = sector - tag * st.line_sectors
     line_at(st, at - 1).valid |= 1 << place
     ready_at(st, (at - 1 - cache_at(st, st.sms).first_line) * st.line_sectors + place).value = ready
 
@@ -1166,9 +1187,7 @@ def hold(st: State) -> None:
         return
     tag, last = st.held_base // st.line_bytes, (st.held_base + st.held_bytes - 1) // st.line_bytes
     while tag <= last:
-        key = tag
-        if st.l2_halves > 1 and 2 * number_of_slice(st, tag) >= st.slices:
-            key |= 1 << SECOND_HALF_BIT
+        key = in_half(half_of_slice(st, number_of_slice(st, tag)), tag)
         at = find(st, st.sms, key)
         if at == 0:
             at, _ = make(st, st.sms, key)
