@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_nothing_is_loaded_later(name: str) -> None:
     loads an object is imported by a function, and is no part of it.)"""
     for path in set(sources_of(name)) - {Path(building.__file__)}:
         text = path.read_text()
-        assert "import_module" not in text and "__import__" not in text, path
+        assert re.search(r"import_module|__import__", text) is None, path
         tree = ast.parse(text)
         later = [
             node.lineno
