@@ -9,7 +9,8 @@ control codes, registers followed back along the paths of the code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from smlab.hw_bench.cuda.contract.regions import TimedRegion
@@ -167,21 +168,42 @@ def _loaded(flow: ControlFlow, reader: SassInstruction, register: str) -> bool:
     return False
 
 
-def _definitions(flow: ControlFlow, reader: SassInstruction, register: str) -> Iterator[SassInstruction]:
+def _definitions(flow: ControlFlow, reader: SassInstruction, register: str) -> tuple[SassInstruction, ...]:
     """The instructions whose result an instruction may read in a register, predicates as well."""
+    known, written = _kept(flow)
+    found = known.get((reader.address, register))
+    if found is None:
+        found = tuple(_followed_back(flow, written, reader, register))
+        known[reader.address, register] = found
+    return found
+
+
+def _followed_back(
+    flow: ControlFlow, written: Mapping[int, set[str]], reader: SassInstruction, register: str
+) -> Iterator[SassInstruction]:
     before = flow.preceding
     waiting = list(before.get(reader.address, ()))
     seen = set()
     while waiting:
         instruction = waiting.pop()
-        if instruction.address in seen:
+        address = instruction.address
+        if address in seen:
             continue
-        seen.add(instruction.address)
-        if register in _results(instruction):
+        seen.add(address)
+        if register in written[address]:
             yield instruction
             if instruction.predicate is None or instruction.predicate.always:
                 continue
-        waiting.extend(before.get(instruction.address, ()))
+        waiting.extend(before.get(address, ()))
+
+
+@lru_cache(maxsize=1)
+def _kept(
+    flow: ControlFlow,
+) -> tuple[dict[tuple[int, str], tuple[SassInstruction, ...]], dict[int, set[str]]]:
+    """What was followed back in a kernel so far, and what each of its instructions writes: the atomics of a
+    batch ask for the same registers hundreds of times."""
+    return {}, {i.address: _results(i) for block in flow.blocks for i in block.instructions}
 
 
 def _results(instruction: SassInstruction) -> set[str]:
