@@ -20,16 +20,16 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from smlab.hw_bench.child_python import run_python
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
 from smlab.hw_bench.inputs import source_text
+from smlab.hw_bench.nvrtc_child import CPU_S, MOST_BYTES
 from smlab.hw_bench.sass.includes import HeaderFolders, includes_files, includes_own_files
 
 NO_FOLDERS: Final = HeaderFolders()
@@ -153,9 +153,7 @@ def compile_file(
     return compile_cuda(source_text(path), architecture, options, path.name, places)
 
 
-_CHILD: Final = "from smlab.hw_bench.sass.nvrtc import answer; answer()"
-_CPU_S: Final = 300
-_MOST_BYTES: Final = 2**32
+_CHILD: Final = "from smlab.hw_bench.nvrtc_child import answer; answer()"
 _TIMEOUT_S: Final = 900.0
 
 
@@ -165,11 +163,11 @@ def _compile_in_process(job: _Job, beside: Path | None) -> tuple[str, str, bytes
     names in quotes.
 
     Raises:
-        SmlabError: the compiler ended on the source, or took `_CPU_S` or `_MOST_BYTES`.
+        SmlabError: the compiler ended on the source, or took `CPU_S` or `MOST_BYTES`.
     """
     answers = _answers([job], beside)
     if answers.status or not answers:
-        how = f"{_CPU_S} s of processor time" if answers.status == _SIGXCPU else f"{_MOST_BYTES / 1e9:.1f} GB"
+        how = f"{CPU_S} s of processor time" if answers.status == _SIGXCPU else f"{MOST_BYTES / 1e9:.1f} GB"
         raise SmlabError(f"{job.where}: the CUDA compiler ended on it; it may take {how}")
     return answers[0]
 
@@ -213,51 +211,6 @@ _SIGXCPU: Final = -24
 """Which not every system has."""
 
 
-def answer() -> None:
-    """What the process does."""
-    beside, asks = json.load(sys.stdin.buffer)
-    if sys.platform == "linux":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it writes no file
-    with os.fdopen(os.dup(1), "wb") as out:
-        os.dup2(2, 1)  # what the library prints is no answer
-        if beside is not None:
-            from cuda.bindings import nvrtc
-
-            nvrtc.nvrtcVersion()  # nothing is loaded from the user's folder
-            os.chdir(beside)
-        for ask in asks:
-            if sys.platform == "linux":
-                used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
-                hard = _CPU_S * len(asks) + 1
-                resource.setrlimit(resource.RLIMIT_CPU, (min(used + _CPU_S, hard), hard))
-            failed, log, cubin = compile_here(*ask)
-            out.write(json.dumps([failed, log, len(cubin)]).encode() + b"\n" + cubin)
-            out.flush()
-
-
-def compile_here(
-    source: str, where: str, options: Sequence[str], headers: Mapping[str, str]
-) -> tuple[str, str, bytes]:
-    """What went wrong, empty where nothing did; what the compiler says; and the cubin."""
-    from cuda.bindings import nvrtc
-
-    names, texts = ([text.encode() for text in column] for column in (headers, headers.values()))
-    program = _call(nvrtc.nvrtcCreateProgram(source.encode(), where.encode(), len(headers), texts, names))
-    status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
-    log = b" " * _call(nvrtc.nvrtcGetProgramLogSize(program))
-    nvrtc.nvrtcGetProgramLog(program, log)
-    told = log.decode(errors="replace").rstrip("\0")
-    if int(status):
-        return str(status), told, b""
-    cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
-    nvrtc.nvrtcGetCUBIN(program, cubin)
-    nvrtc.nvrtcDestroyProgram(program)
-    return "", told, cubin
-
-
 def _kept(
     source: str, where: str, options: Sequence[str], headers: Mapping[str, str], compiler: str
 ) -> Path | None:
@@ -294,12 +247,6 @@ def names_in(source: str) -> frozenset[str]:
 def _macro(option: str) -> str:
     """The name that an option defines: ``F`` of ``-DF=1`` and of ``-DF(i)=i``."""
     return option.removeprefix("-D").partition("=")[0].partition("(")[0].strip()
-
-
-def _call(answer: tuple[Any, ...]) -> Any:
-    if int(answer[0]):
-        raise RuntimeError(str(answer[0]))
-    return answer[1]
 
 
 def _includes() -> list[str]:

@@ -309,6 +309,7 @@ OURS = {
     "hw_bench/cuda/measuring/plan.py": "a file that ships",
     "hw_bench/gpu/schema.py": "a file that ships",
     "hw_bench/inputs.py": "the limits",
+    "hw_bench/nvrtc_child.py": "what the parent wrote",
     "hw_bench/profiles/atomics/required_counters.py": "a file that ships",
     "hw_bench/sass/nvrtc.py": "a cache, files that ship, and what a child printed",
     "hw_bench/sass/tools.py": "what a child wrote",

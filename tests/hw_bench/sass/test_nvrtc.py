@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from smlab.cli.main import run as command
+from smlab.hw_bench import nvrtc_child
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import nvrtc
@@ -79,7 +80,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     monkeypatch.setattr(
         nvrtc,
         "_compile_in_process",
-        lambda job, _: nvrtc.compile_here(job.source, job.where, job.options, job.headers),
+        lambda job, _: nvrtc_child.compile_here(job.source, job.where, job.options, job.headers),
     )
     return found
 
@@ -211,12 +212,12 @@ BOMB = (
 @pytest.mark.skipif(not has_compiler(), reason="no CUDA compiler is there")
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process")
 @pytest.mark.parametrize(
-    ("limit", "value", "said"), [("_MOST_BYTES", 2**30, "1.1 GB|out of memory"), ("_CPU_S", 1, "1 s of")]
+    ("limit", "value", "said"), [("MOST_BYTES", 2**30, "1.1 GB|out of memory"), ("CPU_S", 1, "1 s of")]
 )
 def test_source_that_asks_for_everything_is_refused(
     limit: str, value: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = f"from smlab.hw_bench.sass import nvrtc; nvrtc.{limit} = {value}; nvrtc.answer()"
+    code = f"from smlab.hw_bench import nvrtc_child as child; child.{limit} = {value}; child.answer()"
     monkeypatch.setattr(nvrtc, "_CHILD", code)
     monkeypatch.setattr(nvrtc, limit, value)
     with pytest.raises(SmlabError, match=f"^b.cu: .*({said})"):
