@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -185,7 +187,7 @@ def _run(tool: Tool, arguments: Sequence[str], what: str, size: int | None = Non
             ) as process:
                 _limit(process.pid, size)
                 try:
-                    status = process.wait(_TIMEOUT_S)
+                    status = _ended(process)
                 except BaseException:
                     process.kill()
                     raise
@@ -200,6 +202,21 @@ def _run(tool: Tool, arguments: Sequence[str], what: str, size: int | None = Non
         lines = [line for line in (complained + said).splitlines() if line.strip()]
         raise SmlabError(f"{tool.path} failed on {what}: {lines[0].strip() if lines else f'status {status}'}")
     return complained if tool.name == "ptxas" and "--version" not in arguments else said
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The status, at once: Python's own wait with a limit looks every 0.05 s, half of what a tool takes."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # an old kernel, or no descriptor left
+            ended = os.pidfd_open(process.pid)
+            try:
+                poll = select.poll()
+                poll.register(ended, select.POLLIN)
+                if not poll.poll(_TIMEOUT_S * 1000):
+                    raise subprocess.TimeoutExpired(process.args, _TIMEOUT_S)
+            finally:
+                os.close(ended)
+    return process.wait(_TIMEOUT_S)
 
 
 def _limit(pid: int, size: int | None) -> None:
