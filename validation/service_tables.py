@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
@@ -94,6 +93,8 @@ def simulate_tables(gpu: Gpu, progress: Progress | None = None) -> ServiceTables
 def row_table(gpu: Gpu) -> ServiceTable:
     """T(n, e, c) of up to `MAX_ROW` jobs that one warp issues without waiting: simulated for fetch-and-add
     and for compare-and-swap alone, and in proportion between."""
+    import xarray as xr
+
     from smlab.sim.machine import machine_from
 
     machine = machine_from(gpu)
@@ -154,6 +155,8 @@ def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None
 def shipped_tables(gpu: Gpu, path: Path = SHIPPED) -> ServiceTables | None:
     """The tables that ship for this description; None where none of them fits it, or the simulator's
     specification has changed since."""
+    import xarray as xr
+
     key = shipped_key(gpu)
     stored = _stored(path)
     if any(f"{key}-{form}" not in stored for form in FORMS):
@@ -298,6 +301,8 @@ class StudyTables:
 
 
 def _around(machine: Machine, op: str, form: str, warps: int, lanes: int, with_cas: bool) -> ServiceTable:
+    import xarray as xr
+
     from smlab.sim.compiled import service_tables as bulk
 
     two = sorted({lanes, min(lanes + 1, machine.warp_lanes)})

@@ -15,10 +15,9 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
 from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.datasets.operator_times import OperatorTimes
@@ -26,6 +25,9 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.devices import gpu_called
 from smlab.hw_bench.inputs import check_lines, read_bytes
 from smlab.hw_bench.profiles.kernel_names import tile_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _UNARY: Final = ("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh", "sigmoid", "exp", "sqrt")
 _BINARY: Final = ("add", "sub", "mul", "div", "pow")
@@ -60,6 +62,8 @@ def read_neusight(folder: Path) -> OperatorTimes:
     parts = [part for path in files if len(part := _read_file(path, skipped))]
     if not parts:
         raise SmlabError.at(str(folder), "no usable row", expected="a known device and operator in some file")
+    import pandas as pd  # takes as long as all the rest that most commands import
+
     rows = pd.concat(parts, ignore_index=True)
     return OperatorTimes(
         path=folder,
@@ -76,6 +80,8 @@ def read_neusight(folder: Path) -> OperatorTimes:
 
 def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
     """The usable rows of one file, with the columns of `OperatorTimes`."""
+    import pandas as pd
+
     content = read_bytes(path)
     check_lines(str(path), content)
     check_cells(str(path), content)
@@ -154,6 +160,8 @@ def _numbers(path: Path, table: pd.DataFrame, column: str, *, whole: bool = True
     """The column as numbers above 0; `SmlabError` with the first line that has none."""
     if column not in table.columns:
         raise SmlabError.at(f"{path}: column {column}", "is missing", expected="the shape of the operator")
+    import pandas as pd
+
     values = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
     good = np.isfinite(values) & (values > 0) & (values < 2**53)
     if whole:

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -151,7 +151,7 @@ def causes(
     modelled = terms.sum(axis=1)
     measured = modelled if log_ratio is None else np.asarray(log_ratio, dtype=np.float64)
     error = np.broadcast_to(np.asarray(log_error, dtype=np.float64), measured.shape)
-    wide = float(stats.norm.ppf(0.5 + LEVEL / 2))
+    wide = float(special.ndtri(0.5 + LEVEL / 2))
     left = measured - modelled
     # The causes' own errors are taken for independent; so is the model's form.
     width = np.sqrt(error**2 + wide**2 * (model.sigmas() ** 2).sum(axis=1) + (wide * MODEL_ERROR) ** 2)

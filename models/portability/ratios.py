@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES, LaunchSeries, launch_series
@@ -108,7 +108,7 @@ def ratios(source_s: ArrayLike, target_s: ArrayLike, level: float = 0.9) -> Rati
     drifting = source.drifting | target.drifting
     change = campaign_change(first, second, level)
     # Twice the squares: once for the level that is known from these launches, once for the one to come.
-    noise = stats.norm.ppf(0.5 + level / 2) * np.sqrt(2 * (source.error**2 + target.error**2))
+    noise = special.ndtri(0.5 + level / 2) * np.sqrt(2 * (source.error**2 + target.error**2))
     # The campaign's changes hold the noise of half as many launches: whichever of the two is wider, not their
     # sum.
     width = np.maximum(noise, change.log_change if change else 0.0)

@@ -11,15 +11,18 @@ import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.hw_bench.inputs import check_lines, read_bytes
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +55,8 @@ class ServiceTable:
     _grid: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        import xarray as xr  # takes longer than all the rest that most commands import
+
         if self.data.dims != DIMS:
             raise SmlabError.at("service table", "wrong dimensions", self.data.dims, str(DIMS))
         if self.data.dtype.kind not in "iuf":
@@ -249,6 +254,8 @@ def _check_values(data: xr.DataArray) -> None:
 
 
 def _read_netcdf(path: Path) -> xr.DataArray:
+    import xarray as xr
+
     content = read_bytes(path, "a service table (netCDF)", max_bytes=_MAX_NETCDF_BYTES)
     try:
         dataset = xr.load_dataset(io.BytesIO(content), engine="scipy", decode_cf=False)
@@ -313,6 +320,8 @@ def _read_row(row: str, line: list[str]) -> tuple[tuple[int, int, int], float]:
 
 def _assembled(path: Path, points: dict[tuple[int, int, int], float], attrs: dict[str, str]) -> xr.DataArray:
     """The points as an array; holes are found before an array as large as the largest n and e is made."""
+    import xarray as xr
+
     n_max, e_max, c_most = (max(point[axis] for point in points) for axis in range(3))
     with_cas = c_most > 0
     needed = e_max * (n_max * (n_max + 3) // 2 if with_cas else n_max)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from smlab.validation.method.metrics import ErrorTable, error_table
 
@@ -68,7 +68,7 @@ def interval_errors(
     correlation = None
     ratios = times.mid_s / times.before_s, actual_s / times.before_s
     if all(np.ptp(r) > 1e-9 * r.max() for r in ratios):
-        correlation = float(spearmanr(*ratios).statistic)
+        correlation = float(scipy.stats.spearmanr(*ratios).statistic)
     return IntervalErrors(
         error_table(times.mid_s, actual_s, baseline=baselines[beside]),
         float(100 * np.mean(inside)),

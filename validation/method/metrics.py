@@ -19,8 +19,9 @@ import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from smlab.hw_bench.errors import SmlabError
 
@@ -228,7 +229,7 @@ def _tau_b(p: FloatArray, t: FloatArray) -> float:
     """Kendall's tau-b: rank agreement with ties accounted for."""
     if len(p) < 2 or np.all(p == p[0]) or np.all(t == t[0]):
         return math.nan
-    return float(stats.kendalltau(p, t, variant="b").statistic)
+    return float(scipy.stats.kendalltau(p, t, variant="b").statistic)
 
 
 def _share_within(ape: FloatArray, percent: float) -> float:

@@ -14,8 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from smlab.hw_bench.errors import SmlabError
 
@@ -212,7 +213,7 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Inter
         raise SmlabError.at(
             "binomial_interval", "unusable counts", (successes, trials), "0 <= successes <= trials >= 1"
         )
-    found = stats.binomtest(successes, trials).proportion_ci(_checked(level), method="wilson")
+    found = scipy.stats.binomtest(successes, trials).proportion_ci(_checked(level), method="wilson")
     return Interval(successes / trials, float(found.low), float(found.high), level, trials)
 
 

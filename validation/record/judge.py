@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
+import scipy
+from scipy import special
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -91,8 +92,8 @@ class ErrorModel:
         sets' means, which are few, the deviations' own quantile, since some sets scatter much more than
         others, and the normal quantile of the rest."""
         tail = (1 + LEVEL) / 2
-        between = float(stats.t.ppf(tail, self.sets - 1)) * self.between * math.sqrt(1 + 1 / self.sets)
-        rest = float(stats.norm.ppf(tail)) * math.sqrt(own_sd**2 + reach**2 / 3)
+        between = float(special.stdtrit(self.sets - 1, tail)) * self.between * math.sqrt(1 + 1 / self.sets)
+        rest = float(special.ndtri(tail)) * math.sqrt(own_sd**2 + reach**2 / 3)
         return math.hypot(between, self.deviation, rest)
 
 
@@ -209,7 +210,7 @@ def _percent(errors: Any) -> float:
 def _rank(rows: Sequence[SimulatedRow]) -> float:
     if len(rows) < LEAST_SETS:
         return float("nan")
-    found = stats.spearmanr([row.measured_s for row in rows], [row.simulated_s for row in rows])
+    found = scipy.stats.spearmanr([row.measured_s for row in rows], [row.simulated_s for row in rows])
     return float(found.statistic)
 
 

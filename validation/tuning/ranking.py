@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes
 from smlab.hw_bench.errors import SmlabError
@@ -145,7 +145,7 @@ def agreement(space: TuningSpace, rows: Sequence[RankedTime], times: TuningTimes
     tops = {limit: min(p[0] for p in pairs if p[2] <= limit) for limit in (pairs[0][2], FIRST)}
     return Agreement(
         n=len(pairs),
-        spearman=float(stats.spearmanr(table[:, 0], table[:, 1]).statistic),
+        spearman=float(scipy.stats.spearmanr(table[:, 0], table[:, 1]).statistic),
         best_place=best[2],
         best=space.label(best[3]),
         fraction_first=best[0] / tops[pairs[0][2]],

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.statistics import Interval
@@ -135,7 +135,7 @@ def rank_coefficients(
         raise SmlabError.at("random design", "unusable points", x.shape, expected)
     if np.ptp(y) == 0:
         return ()
-    ranks = np.column_stack([stats.rankdata(column) for column in (*x.T, y)])
+    ranks = np.column_stack([scipy.stats.rankdata(column) for column in (*x.T, y)])
     coefficients, r_squared = _regress(ranks)
     rng = default_rng(SeedSequence([seed, 9]))
     drawn = np.array([_regress(ranks[rng.integers(0, len(y), len(y))])[0] for _ in range(resamples)])
