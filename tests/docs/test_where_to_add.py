@@ -222,7 +222,7 @@ class Copy:
     def smlab(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SMLAB"))}
         own = {"PYTHONPATH": str(self.folder), "XDG_CACHE_HOME": str(self.folder / "cache"), "COLUMNS": "120"}
-        command = [sys.executable, "-B", "-m", "smlab", *arguments]
+        command = [sys.executable, "-m", "smlab", *arguments]
         return subprocess.run(
             command, cwd=self.folder, env=kept | own, capture_output=True, text=True, check=False
         )
