@@ -245,13 +245,21 @@ def _link(
 def _kept(spec: KernelSpec, architecture: str, nvdisasm: Tool) -> Path | None:
     """Where the machine code of a kernel of the suite may be kept; None where a function of elsewhere has a
     part in it, whose source is not known here."""
+    return _place(spec, architecture, "json", linker_release(), nvdisasm.release, architecture)
+
+
+def _kept_library(spec: KernelSpec, architecture: str) -> Path | None:
+    """Where its LLVM code may be, which is the same for all architectures that have the same function."""
+    return _place(spec, architecture, "llvm")
+
+
+def _place(spec: KernelSpec, architecture: str, kind: str, *made_with: object) -> Path | None:
     parts = _captured(spec.function_for(architecture))
     if parts is None:
         return None
     name = (spec.benchmark, spec.name, spec.signature, spec.launch_bounds, parts)
-    tools = (package_versions(), linker_release(), nvdisasm.release)
-    key = cache_key(digest_of(package_folder(KERNELS)), tools, name, architecture)
-    return cache_folder("kernels", key[:2]) / f"{key}.json.gz"
+    key = cache_key(digest_of(package_folder(KERNELS)), package_versions(), name, made_with)
+    return cache_folder("kernels", key[:2]) / f"{key}.{kind}.gz"
 
 
 def _captured(function: Any) -> list[Any] | None:
@@ -271,25 +279,37 @@ def _read(kept: Path | None) -> tuple[str, bytes, str, str] | None:
     if kept is None:
         return None
     try:
-        content = json.loads(gzip.decompress(kept.read_bytes()))
+        content = _content(kept)
         cubin = base64.b64decode(content["cubin"], validate=True)
         return str(content["ptx"]), cubin, str(content["said"]), str(content["listing"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error):
+    except _DAMAGED:
         return None
 
 
+_DAMAGED: Final = (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error)
+
+
+def _content(kept: Path) -> Any:
+    return json.loads(gzip.decompress(kept.read_bytes()))
+
+
 def _write(kept: Path | None, ptx: str, cubin: bytes, log: str, listing: str) -> None:
-    if kept is None:
-        return
-    content = {"ptx": ptx, "cubin": base64.b64encode(cubin).decode(), "said": log, "listing": listing}
+    if kept is not None:
+        cubin_text = base64.b64encode(cubin).decode()
+        _keep(kept, {"ptx": ptx, "cubin": cubin_text, "said": log, "listing": listing})
+
+
+def _keep(kept: Path, content: Any) -> None:
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(kept, gzip.compress(json.dumps(content).encode()))
 
 
 def _ptx(spec: KernelSpec, architecture: str, source_lines: bool) -> str:
+    kept = None if source_lines else _kept_library(spec, architecture)
     try:
-        library = _library(spec.function_for(architecture), spec.signature, spec.launch_bounds, source_lines)
+        function = spec.function_for(architecture)
+        library = _library(function, spec.signature, spec.launch_bounds, source_lines, kept)
         (ptx,) = library.get_asm_strs(cc=divmod(number(architecture), 10))
     except Exception as error:
         place = f"{spec.benchmark} {spec.name}"
@@ -299,14 +319,23 @@ def _ptx(spec: KernelSpec, architecture: str, source_lines: bool) -> str:
 
 @lru_cache(maxsize=2)
 def _library(
-    function: Callable[..., None], signature: str, launch_bounds: tuple[int, int] | None, source_lines: bool
+    function: Callable[..., None],
+    signature: str,
+    launch_bounds: tuple[int, int] | None,
+    source_lines: bool,
+    kept: Path | None,
 ) -> Any:
-    """A kernel's LLVM code, which is the same for all architectures, and by far the most of the work.
+    """A kernel's LLVM code, which is the same for all architectures, and by far the most of the work. It is
+    ``kept`` as Numba's own cache would have it.
 
     `numba.cuda.compile_ptx` does just this and then throws it away; hence the use of Numba's own function
     behind it.
     """
     compiler = importlib.import_module("numba.cuda.compiler")
+    made = importlib.import_module("numba.cuda.codegen").CUDACodeLibrary
+    if kept is not None:
+        with suppress(*_DAMAGED):
+            return made._rebuild(**_content(kept))
     library, _ = compiler._compile_pyfunc_with_fixup(
         function,
         signature,
@@ -316,4 +345,7 @@ def _library(
         lineinfo=source_lines,
         launch_bounds=launch_bounds,
     )
+    if kept is not None:
+        with suppress(RuntimeError, TypeError):  # what Numba does not keep, or JSON cannot
+            _keep(kept, library._reduce_states())
     return library

@@ -1,6 +1,7 @@
 """The machine-code contract: all kernels for all architectures with no GPU, and wrong kernels that it must
 catch."""
 
+import importlib
 import subprocess
 import sys
 from collections import Counter
@@ -231,6 +232,29 @@ def test_machine_code_is_kept_and_damaged_files_are_made_again(
     nvdisasm = compiler.find_disassembler("sm_80")
     assert compiler._kept(kernel, "sm_80", nvdisasm) == file
     assert compiler._kept(other, "sm_80", nvdisasm) is None  # a function of elsewhere
+
+
+def test_what_an_architecture_shares_with_others_is_kept(
+    compiler: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kernel = registry.kernel("histogram", "original/add")
+    monkeypatch.setattr(compiler, "cache_folder", tmp_path.joinpath)
+    compiler._library.cache_clear()
+    compiler.compile_kernel(kernel, "sm_80")
+    first = compiler.compile_kernel(kernel, "sm_100")
+    compiler._library.cache_clear()
+    for file in tmp_path.rglob("*.json.gz"):
+        file.unlink()
+    (library,) = tmp_path.rglob("*.llvm.gz")
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.import_module("numba.cuda.compiler"), "_compile_pyfunc_with_fixup", None)
+        assert compiler.compile_kernel(kernel, "sm_100") == first
+    compiler._library.cache_clear()
+    for file in tmp_path.rglob("*.json.gz"):
+        file.unlink()
+    library.write_bytes(library.read_bytes()[:-20])
+    again = compiler.compile_kernel(kernel, "sm_100")
+    assert again.code_sha256 == first.code_sha256
 
 
 def test_a_kernel_that_does_not_compile_is_told(compiler: Any) -> None:
