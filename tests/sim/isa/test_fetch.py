@@ -130,7 +130,7 @@ def test_engines_agree_where_little_fits(launch: Callable[..., MachineLaunch]) -
             **few, **group, request_interval_cycles=3, earlier_launches=0, l0_sub_cores=sub_cores
         )
         one, other = (
-            run_machine_code(launch(loop(11), grid=3, block=160), gpu, engine=engine, keep=Record.ALL)
+            run_machine_code(launch(loop(11, 3), grid=3, block=160), gpu, engine=engine, keep=Record.ALL)
             for engine in ("compiled", "simpy")
         )
         assert one.result.cycles == other.result.cycles

@@ -111,7 +111,7 @@ def test_dram_is_not_idle_while_a_sampled_sm_has_nothing_to_ask_for(launch: Laun
         source="assumed: a small GPU",
         where="test",
     )
-    blocks = 640
+    blocks = 320
 
     def run(sms: int | str, engine: str = "compiled") -> MachineRun:
         source = np.zeros(blocks * 4096, dtype=np.int32)
