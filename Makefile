@@ -56,6 +56,7 @@ pytest: $(VENV)/.installed-dev
 
 # The CUDA benchmarks' machine code, for all architectures, with no GPU: a part of `make test`. The compiler has an environment of
 # its own (1.3 GB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
+# Of a file whose other tests ran in the first environment, only those are named that need the compiler.
 # `contract` goes first: it compiles on all cores what the tests then find in the cache.
 contract: $(VENV)-cuda/.installed
 	$(VENV)-cuda/bin/python -m smlab.cli bench sass
@@ -69,11 +70,11 @@ sass: contract
 	    tests/sim/isa/test_bulk_reductions.py tests/sim/isa/test_arrivals_behind_copies.py tests/sim/isa/test_copy_passes.py tests/sim/isa/test_swept_kernels.py \
 	    tests/sim/isa/test_structures.py tests/sim/isa/test_product_queues.py \
 	    tests/sim/isa/test_bfloat16.py tests/sim/isa/test_calls.py \
-	    tests/sim/isa/test_cooperative_groups.py tests/sim/isa/test_masks.py tests/sim/isa/test_wild_addresses.py \
-	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py \
+	    tests/sim/isa/test_cooperative_groups.py tests/sim/isa/test_masks.py tests/sim/isa/test_wild_addresses.py::test_a_wild_address_in_cuda_c_is_one_line \
+	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py::test_hostile_kernels_are_run_or_refused \
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
-	    tests/smlab/test_source_versions.py tests/smlab/test_rewrites.py tests/smlab/test_advice_on_products.py tests/smlab/test_run_mutated.py \
-	    tests/validation/calibrate/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py \
+	    tests/smlab/test_source_versions.py tests/smlab/test_rewrites.py tests/smlab/test_advice_on_products.py tests/smlab/test_run_mutated.py::test_mutated_files_are_run_or_refused \
+	    tests/validation/calibrate/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py::test_a_numpy_that_numba_does_not_know_yet_ends_no_compilation \
 	    tests/hw_bench/cuda/test_cuda_harness.py --deselect tests/hw_bench/cuda/test_cuda_harness.py::test_every_other_benchmark_gives_its_columns \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py tests/validation/campaigns/test_access_latency.py tests/validation/campaigns/test_worklogs.py \
