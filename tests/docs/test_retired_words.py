@@ -53,12 +53,14 @@ def _uses(path: Path, rows: list[dict[str, Any]]) -> list[str]:
     prose = [" ".join(text.split())]
     if path.suffix == ".py":
         tree = ast.parse(text)
-        names, prose = list(_names(path, tree)), list(_prose(tree))
+        names, prose = [*dict.fromkeys(_names(path, tree))], list(_prose(tree))
     uses = []
+    # Nearly no pattern is found, so all lines are searched at once first.
+    all_names, all_prose = "\n".join(names), "\n".join(prose)
     for row in rows:
-        if "name" in row:
+        if "name" in row and re.search(row["name"], all_names, re.MULTILINE):
             uses += [f"{row['word']}: {name}" for name in names if re.search(row["name"], name)]
-        if "prose" in row:
+        if "prose" in row and re.search(row["prose"], all_prose, re.MULTILINE):
             found = (match for piece in prose for match in re.finditer(row["prose"], piece))
             uses += [f"{row['word']}: {m.string[max(0, m.start() - 30) : m.end() + 30]}" for m in found]
     return uses
