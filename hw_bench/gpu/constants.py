@@ -33,6 +33,16 @@ class Constant:
     high: float | None = None
     note: str | None = None
 
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """A number's low end, value and high end; the value for an end that the description does not have."""
+        value = float(self.value)
+        return (
+            value if self.low is None else float(self.low),
+            value,
+            value if self.high is None else float(self.high),
+        )
+
 
 class _Record(BaseModel):
     """A constant as the TOML file writes it, an inline table."""

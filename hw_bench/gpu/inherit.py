@@ -4,7 +4,8 @@ Three sorts of constants. Those of the architecture (the SM, its pipes, latencie
 they are. Those of the board must be said by every board: SMs, boost clock, bandwidth of the memory. What
 follows from these (peaks, base clock, bandwidth of the caches, what a stream sustains) is scaled with them
 unless it is said, and is then `assumed`: a maker's figure for one board is no specification of another. A
-board's power limit cannot be guessed, so it is left out unless it is said.
+board's power limit and what its instructions take cannot be guessed, so they are left out unless they are
+said.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OF_ONE_CARD: Final = ("published", "measured", "calibrated")
 REQUIRED: Final = ("gpu.sms", "clock.boost_hz", "dram.bandwidth_bytes_per_s")
 """What every board must say itself."""
 
-_NOT_GUESSED: Final = ("power.limit_w",)
+_NOT_GUESSED: Final = (*("power.limit_w", "power.instruction_energy_j", "power.tensor_operation_energy_j"),)
 
 _AS_CLOCK: Final = ("clock.base_hz", "clock.sm_hz")
 _AS_MEMORY: Final = ("clock.memory_hz", "dram.sustained_bandwidth_bytes_per_s")

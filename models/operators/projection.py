@@ -11,7 +11,7 @@ and the board's power. Each mechanism is a switch:
   (`smlab.models.operators.rows`);
 - ``repeats``: operators are timed again and again, and what L2 holds of one run the next finds there;
 - ``tiles``: a product runs in a library's tiles (`smlab.models.operators.tiles`), else at the rated peak;
-- ``power``: arithmetic is held to what the board's power allows (`smlab.models.operators.power`);
+- ``power``: arithmetic is held to what the board's power allows (`smlab.models.power`);
 - ``half``: half of what a row falls short of the model goes along.
 
 Van Lanker et al. 2024, equation 9, let all of it go along: what a kernel reaches of the roof on the source
@@ -35,10 +35,10 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators.interval import both_doubts, kinds_of, library_factor, widened
 from smlab.models.operators.memory import Misses, repeat_misses, reread_misses
-from smlab.models.operators.power import interval_of, power_ceiling
 from smlab.models.operators.rows import Longer, longer_than_dram
 from smlab.models.operators.tiles import pipe_seconds
 from smlab.models.operators.work import Floats, OperatorWork
+from smlab.models.power import power_ceiling
 
 LIMITERS: Final = ("dram", "l2", "arithmetic", "power", "launch")
 LAUNCH_SHARE: Final = 0.5
@@ -145,7 +145,7 @@ BENCHMARKS_OFF: Final = 0.04
 
 @dataclass(frozen=True)
 class _Choice:
-    """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, and the
+    """One choice of what is not known: the ceiling of `smlab.models.power.PowerCeiling`, and the
     bound of the misses and of the waits. The side is -1 for all that makes an operator fast, 1 for all that
     makes it slow.
     """
@@ -178,7 +178,7 @@ class _CardTimes:
                 (work.operator == "softmax") & (work.again_bytes > 0), work.values, gpu
             )
         key = "dram.sustained_bandwidth_bytes_per_s" if on.sustained else "dram.bandwidth_bytes_per_s"
-        low, value, high = interval_of(gpu[key])
+        low, value, high = gpu[key].interval
         off = 1 + BENCHMARKS_OFF if on.sustained else 1.0
         self._bandwidth = {-1: max(high, value * off), 0: value, 1: min(low, value / off)}
         self._pipe_s = np.asarray(work.flops / gpu.number("peak.fp32_flops_per_s"))

@@ -16,7 +16,6 @@ from smlab.commands.kernel_page.content import KernelPage, PageSection
 from smlab.commands.kernel_page.drawings import BINS, roofline_picture, short, states_by_slot
 from smlab.commands.kernel_page.html import render_pages
 from smlab.commands.kernel_page.sectors import SectorCount
-from smlab.commands.run.grid_counters import grid_counters
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.profiles.reading import as_profile
 from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
@@ -24,6 +23,7 @@ from smlab.models.roofline.ceilings import ceilings
 from smlab.sim.execution.run import MachineRun
 from smlab.sim.instructions import Reason
 from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.validation.grid_counters import grid_counters
 from smlab.validation.report.page import CONTENT_POLICY
 
 SECTIONS = (

@@ -306,3 +306,20 @@ def test_a_trace_names_instructions_and_source_lines(tmp_path: Path) -> None:
     states = [e for e in events if e["name"] == "barrier"]
     assert states
     assert {e["args"]["instruction"].split()[0] for e in states} == {"BAR.SYNC"}
+
+
+def test_the_power_limit_slows_a_kernel_that_needs_more(capsys: pytest.CaptureFixture[str]) -> None:
+    """The example on a T4 of 8 W, run again and again. At a clock that somebody saw, nothing is held."""
+    example = ["run", "--example", "--gpu", "t4", "--set", "gpu.power.limit_w=8"]
+    assert command([*example, "--json"]) == 0
+    held = json.loads(capsys.readouterr().out)
+    assert command([*example, "--clock", "1590", "--json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert held["cycles"] == seen["cycles"]
+    assert held["clock_hz"] < seen["clock_hz"] == 1590e6
+    # Its data are fetched once: that part of the time is DRAM's, and no clock changes it.
+    assert 0.9 < held["seconds"] / (held["cycles"] / held["clock_hz"]) <= 1
+    assert command(example) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "needs more than 8 W at 1,590 MHz" in " ".join(lines[:3])
+    assert f"{1e6 * seen['seconds']:,.2f} us" in " ".join(lines[:3])

@@ -20,11 +20,14 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import resources_of
 from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.models import power
 from smlab.models.projection.projection import REGISTERS_WITHIN
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.reference import Record
+from smlab.validation import power_limit
+from smlab.validation.power_limit import held_by_power
 from smlab.validation.work.runner import Progress
 from smlab.validation.work.store import Entry, Store
 
@@ -60,12 +63,16 @@ class CodeRun:
 
 @dataclass(frozen=True)
 class RunTime:
-    """Simulated cycles of the whole grid, with the 95 % interval of sampling, at ``hz``."""
+    """Simulated cycles of the whole grid, with the 95 % interval of sampling, at ``hz``. That is the clock
+    which takes as long for them as the card does, held by its power limit or not; it may lie between
+    ``hz_low`` and ``hz_high``."""
 
     cycles: float
     low: float
     high: float
     hz: float
+    hz_low: float
+    hz_high: float
 
     @property
     def seconds(self) -> float:
@@ -107,13 +114,16 @@ def _run(one: CodeRun, data: LaunchData) -> RunTime:
         check_shared=False,
     )
     found = run_machine_code(launch, one.gpu, sms=one.sms, keep=Record.TOTALS)
-    return RunTime(found.cycles, found.cycles_low, found.cycles_high, float(found.lowered.machine.sm_hz))
+    held = held_by_power(found, one.gpu)
+    hz = found.cycles / (found.seconds * held.slowdown)
+    low, value, high = held.gpu["clock.sm_hz"].interval
+    return RunTime(found.cycles, found.cycles_low, found.cycles_high, hz, hz * low / value, hz * high / value)
 
 
 def _key(one: CodeRun, data: LaunchData) -> bytes:
-    rooms = [package_folder(name) for name in ("smlab.sim",)]
+    decides = (package_folder("smlab.sim"), Path(power.__file__), Path(power_limit.__file__))
     constants = sorted((k, str(c.value)) for k, c in one.gpu.constants.items())
-    parts = (digest_of(*rooms), one.kernel, one.grid, one.block, one.sms, data.key, constants)
+    parts = (digest_of(*decides), one.kernel, one.grid, one.block, one.sms, data.key, constants)
     return hashlib.sha256(one.cubin + repr(parts).encode()).digest()
 
 

@@ -39,8 +39,12 @@ class ClockRange:
     @classmethod
     def of(cls, gpu: Gpu) -> ClockRange:
         """From the interval of the description's clock."""
-        clock, used = gpu.constants["clock.sm_hz"], gpu.number("clock.sm_hz")
-        return cls(math.log(used / (clock.low or used)), math.log((clock.high or used) / used))
+        return cls.between(*gpu["clock.sm_hz"].interval)
+
+    @classmethod
+    def between(cls, low: float, used: float, high: float) -> ClockRange:
+        """Of a clock ``used`` that may be from ``low`` to ``high``."""
+        return cls(math.log(used / low), math.log(high / used))
 
 
 SEEN: Final = ClockRange()
@@ -111,7 +115,7 @@ def simulate_set(
                 run.low / run.hz + beyond_s,
                 run.high / run.hz + beyond_s,
                 resources_of(cubin, name).local_bytes,
-                ClockRange.of(gpu),
+                ClockRange.between(run.hz_low, run.hz, run.hz_high),
             )
         )
         if progress is not None:

@@ -25,7 +25,6 @@ from smlab.commands.kernel_page.content import (
 )
 from smlab.commands.kernel_page.drawings import memory_picture, roofline_picture, short, timeline_picture
 from smlab.commands.kernel_page.source_text import source_of
-from smlab.commands.run.grid_counters import grid_counters
 from smlab.commands.run.real_time import RealTime
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
@@ -37,6 +36,7 @@ from smlab.models.projection.peak_rates import maxima_of
 from smlab.models.roofline.ceilings import LOW_EFFICIENCY, ceilings
 from smlab.sim.execution.run import InstructionCount, MachineRun
 from smlab.sim.instructions import CLASSES, Unit
+from smlab.validation.grid_counters import grid_counters
 from smlab.validation.sampled_run import Executed, executed
 
 UNITS: Final = {

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from smlab.commands.kernel_page.source_text import source_of
-from smlab.commands.run.grid_counters import grid_counters, rates
+from smlab.commands.run.rates import rates
 from smlab.commands.run.real_time import RealTime
 from smlab.commands.run.steady import SteadyRun
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.sim.workloads.workload import blocks_per_sm
+from smlab.validation.grid_counters import grid_counters
 
 
 def run_document(
@@ -32,7 +33,7 @@ def run_document(
         "events_seconds": real_time.by_events,
         "seconds_low": real_time.low,
         "seconds_high": real_time.high,
-        "clock_hz": done.lowered.machine.sm_hz,
+        "clock_hz": real_time.clock_hz,
         "alternative": real_time.alternative,
         "alternatives": [{"name": name, "seconds": seconds} for name, seconds in real_time.alternatives],
         "anchor_factor": real_time.anchor_factor,

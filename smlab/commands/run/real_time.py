@@ -11,6 +11,7 @@ from smlab.commands.gpu_choice import clock_text
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim.execution.run import MachineRun, TimedRun
+from smlab.validation.power_limit import held_by_power
 from smlab.validation.record.judge import LEVEL, model_of, sampling_sd, stored_errors
 from smlab.validation.record.run import ClockRange
 
@@ -24,7 +25,8 @@ class RealTime:
     % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
     the record. ``profiled`` is what a profiler's duration would be, which begins before the first warp and
     ends after the last one; ``by_events`` is the time between two events around the launch. Both are None
-    where the GPU's description does not tell by how much."""
+    where the GPU's description does not tell by how much. ``power_limit`` says what the board's power limit
+    does to the clock, empty where it does nothing."""
 
     seconds: float
     profiled: float | None
@@ -32,6 +34,8 @@ class RealTime:
     low: float | None
     high: float | None
     clock: str
+    clock_hz: float
+    power_limit: str
     alternative: str
     alternatives: tuple[tuple[str, float], ...]
     anchor_factor: float | None
@@ -42,16 +46,20 @@ class RealTime:
     @classmethod
     def of(cls, runs: Sequence[tuple[Alternative, TimedRun]], gpu: Gpu, anchor_s: float | None) -> RealTime:
         """From the run under each alternative; ``anchor_s`` is the time measured for this very kernel."""
-        total = sum(alternative.weight for alternative, _ in runs)
-        seconds = sum(a.weight * run.seconds for a, run in runs) / total
-        logs = [(a.weight / total, math.log(run.seconds / seconds)) for a, run in runs]
         first = runs[0][1]
+        if isinstance(first, MachineRun) and first.launch.uses_tensor_cores:
+            gpu = gpu.at_tensor_clock()
+        held = held_by_power(first, gpu)
+        power_limit = "" if held.slowdown == 1 else _held_text(first.seconds, gpu)
+        gpu = held.gpu
+        times = [(alternative, run.seconds * held.slowdown) for alternative, run in runs]
+        total = sum(alternative.weight for alternative, _ in runs)
+        seconds = sum(a.weight * one for a, one in times) / total
+        logs = [(a.weight / total, math.log(one / seconds)) for a, one in times]
         own = math.sqrt(
             sampling_sd(first.cycles_low, first.cycles_high) ** 2
             + sum(weight * log**2 for weight, log in logs)
         )
-        if isinstance(first, MachineRun) and first.launch.uses_tensor_cores:
-            gpu = gpu.at_tensor_clock()
         errors = [error for error in stored_errors() if not error.developed]
         model = model_of(errors, gpu.architecture)
         low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))
@@ -62,8 +70,10 @@ class RealTime:
             low=low,
             high=high,
             clock=clock_text(gpu),
+            clock_hz=float(gpu.number("clock.sm_hz")),
+            power_limit=power_limit,
             alternative=runs[0][0].name if len(runs) == 1 else "all",
-            alternatives=tuple((a.name, run.seconds) for a, run in runs),
+            alternatives=tuple((a.name, one) for a, one in times),
             anchor_factor=None if anchor_s is None else anchor_s / seconds,
             measured=sum(e.n for e in errors),
             sets=len(errors),
@@ -71,8 +81,8 @@ class RealTime:
         )
 
     def lines(self) -> list[str]:
-        """The interval, the time under each alternative, the anchor."""
-        lines = []
+        """What the power limit does, the interval, the time under each alternative, the anchor."""
+        lines = [self.power_limit] if self.power_limit else []
         if self.low is not None and self.high is not None:
             lines.append(
                 f"on a real card {1e6 * self.low:,.2f} to {1e6 * self.high:,.2f} us ({100 * LEVEL:.0f} %), "
@@ -88,6 +98,14 @@ class RealTime:
                 f"measured over simulated: {self.anchor_factor:.3f}; multiply other times on this card by it"
             )
         return lines
+
+
+def _held_text(rated_s: float, gpu: Gpu) -> str:
+    limit, rated = float(gpu.number("power.limit_w")), 1e-6 * float(gpu.number("clock.sm_hz"))
+    return (
+        f"launched again and again, it needs more than {limit:g} W at {rated:,.0f} MHz, so the card slows "
+        f"down; one launch alone may take {1e6 * rated_s:,.2f} us"
+    )
 
 
 def _unlike(run: TimedRun, gpu: Gpu, architectures: set[str]) -> tuple[str, ...]:

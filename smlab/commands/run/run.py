@@ -22,8 +22,8 @@ from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.api import run
 from smlab.commands.run.command import RunOptions
 from smlab.commands.run.document import results_document, run_document
-from smlab.commands.run.grid_counters import grid_counters, tensor_lines
 from smlab.commands.run.program import ProgramCall, run_program
+from smlab.commands.run.rates import tensor_lines
 from smlab.commands.run.real_time import RealTime
 from smlab.commands.run.results import checked_arrays, expected_arrays
 from smlab.commands.run.steady import SteadyRun
@@ -44,6 +44,7 @@ from smlab.sim.traces.chrome_trace import InstructionName, write_chrome_trace
 from smlab.sim.traces.reading import find_trace, is_trace, read_trace
 from smlab.sim.traces.run import run_trace
 from smlab.sim.traces.writing import write_traces
+from smlab.validation.grid_counters import grid_counters
 from smlab.validation.sampled_run import executed
 
 SPEED_PRINTED_FROM = 1_000_000

@@ -22,9 +22,9 @@ from smlab.models.operators import (
     project_operators,
 )
 from smlab.models.operators.memory import l1_cache_bytes, miss_share, reread_misses
-from smlab.models.operators.power import power_ceiling, reference_energy_j
 from smlab.models.operators.rows import longer_than_dram, softmax_threads
 from smlab.models.operators.tiles import Shapes, library_tiles, pipe_seconds, tile_named
+from smlab.models.power import power_ceiling, reference_energy_j
 
 V100, A100, T4, P100, A6000 = (load_gpu(name) for name in ("v100", "a100-40", "t4", "p100", "a6000"))
 ALL_OFF = OperatorSwitches(**dict.fromkeys((field.name for field in fields(OperatorSwitches)), False))

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 import smlab
 from smlab import Gpu
 from smlab.commands.run import api
-from smlab.commands.run.grid_counters import grid_counters, rates, tensor_lines
+from smlab.commands.run.rates import rates, tensor_lines
 from smlab.sim.execution import functional_warming
 from smlab.sim.execution.address_slice import EXECUTED, LEFT_OUT, slice_for_addresses
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.grid_counters import grid_counters
 
 pytest.importorskip("triton")
 

@@ -25,7 +25,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[CodeRun]:
 
     def run(one: CodeRun, data: LaunchData) -> RunTime:
         seen.append(one)
-        return RunTime(1000.0 * len(one.cubin), 900.0, 1100.0, 1e9)
+        return RunTime(1000.0 * len(one.cubin), 900.0, 1100.0, 1e9, 1e9, 1e9)
 
     monkeypatch.setattr(machine_code, "_run", run)
     return seen

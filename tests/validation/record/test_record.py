@@ -285,7 +285,7 @@ def test_a_simulated_time_has_what_its_timer_has(
     monkeypatch.setattr(running, "_full_name", lambda *_: "k")
     monkeypatch.setattr(running, "_launch", lambda *_: ((1, 1, 1), (32, 1, 1), launch))
     monkeypatch.setattr(running, "resources_of", lambda *_: SimpleNamespace(local_bytes=0))
-    monkeypatch.setattr(running, "run_codes", lambda *_: [RunTime(10_000, 9_000, 11_000, 1e9)])
+    monkeypatch.setattr(running, "run_codes", lambda *_: [RunTime(10_000, 9_000, 11_000, 1e9, 1e9, 1e9)])
     kernel = MeasuredKernel("one", "k", Path("k.cu"), "text", {}, {}, None, None, 1e-5)
     one = MeasuredKernelSet("s", "a set", "h100-sxm", "x", "us", "nvcc", None, {}, (kernel,), timer=timer)
     row = running.simulate_set(one, load_gpu("h100-sxm"))[0]
