@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.models import power
 from smlab.models.power import HeldClock, PowerUse, held_clock
 from smlab.sim.execution.run import TimedRun
 from smlab.validation.grid_counters import TENSOR_SOURCES, grid_counters
 
+SOURCES: Final = (Path(power.__file__), Path(__file__))
+"""What decides a clock beside the description: part of the key of a time that is kept."""
 ISSUED: Final = "smsp__inst_executed.sum"
 PASSES: Final = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 L1_BYTES: Final = "l1tex__t_bytes.sum"

@@ -20,14 +20,12 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import resources_of
 from smlab.hw_bench.sources import digest_of, package_folder
-from smlab.models import power
 from smlab.models.projection.projection import REGISTERS_WITHIN
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.reference import Record
-from smlab.validation import power_limit
-from smlab.validation.power_limit import held_by_power
+from smlab.validation.power_limit import SOURCES, held_by_power
 from smlab.validation.work.runner import Progress
 from smlab.validation.work.store import Entry, Store
 
@@ -121,7 +119,7 @@ def _run(one: CodeRun, data: LaunchData) -> RunTime:
 
 
 def _key(one: CodeRun, data: LaunchData) -> bytes:
-    decides = (package_folder("smlab.sim"), Path(power.__file__), Path(power_limit.__file__))
+    decides = (package_folder("smlab.sim"), *SOURCES)
     constants = sorted((k, str(c.value)) for k, c in one.gpu.constants.items())
     parts = (digest_of(*decides), one.kernel, one.grid, one.block, one.sms, data.key, constants)
     return hashlib.sha256(one.cubin + repr(parts).encode()).digest()

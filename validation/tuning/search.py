@@ -22,6 +22,7 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.validation.power_limit import SOURCES
 from smlab.validation.tuning.simulated import AskedConfiguration, Sample, SimulatedTime, simulate_all
 from smlab.validation.tuning.space import TuningSpace
 from smlab.validation.work.interface import Workers
@@ -148,7 +149,8 @@ def _identity(space: TuningSpace, gpu: Gpu) -> str:
     """What all times of a space on a GPU depend on."""
     rooms = [package_folder(name) for name in ("smlab.sim", "smlab.hw_bench.sass")]
     constants = sorted((k, str(c.value)) for k, c in gpu.constants.items())
-    parts = (digest_of(*rooms, Path(__file__).with_name("simulated.py")), space.kernel.identity(), constants)
+    files = (*SOURCES, Path(__file__).with_name("simulated.py"))
+    parts = (digest_of(*rooms, *files), space.kernel.identity(), constants)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -26,6 +26,7 @@ from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.launch_file import LaunchFile, launch_of
 from smlab.sim.isa.memory.global_memory import ContentsBefore
 from smlab.sim.reference import Record
+from smlab.validation.power_limit import held_by_power
 from smlab.validation.tuning.space import TunedKernel
 
 COMPILING: Final = "does not compile"
@@ -218,8 +219,9 @@ def _timed(prepared: _Prepared, launch: MachineLaunch, gpu: Gpu, work: _Work) ->
             raise
         if run.whole:
             own.go_back()
-        hz, whole = run.cycles / run.seconds, run.whole
-        seconds, low, high = run.seconds, run.cycles_low / hz, run.cycles_high / hz
+        seconds = run.seconds * held_by_power(run, gpu).slowdown
+        hz, whole = run.cycles / seconds, run.whole
+        low, high = run.cycles_low / hz, run.cycles_high / hz
         while len(prepared.known) >= KEPT:
             prepared.known.pop(next(iter(prepared.known)))
         prepared.known[key] = seconds, low, high, whole

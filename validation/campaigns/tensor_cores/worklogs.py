@@ -28,6 +28,7 @@ from smlab.sim.frontends.cuda_c import load_cuda
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
+from smlab.validation.power_limit import held_by_power
 from smlab.validation.record.judge import model_of, sampling_sd, stored_errors
 from smlab.validation.record.run import SEEN, ClockRange
 from smlab.validation.service_tables import rules_version
@@ -189,9 +190,13 @@ def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
     """Each step beside its author's rate, and the interval of the sample."""
     found = []
     for step in steps:
+        gpu = step.description
         runs = [execute(step, step.sizes, sms, tile)[0] for tile in range(len(step.tiles))]
-        done = min(runs, key=lambda run: run.seconds)
-        simulated = rate(step, step.sizes, done.seconds)
+        held = [held_by_power(run, gpu) for run in runs]
+        times = [run.seconds * at.slowdown for run, at in zip(runs, held, strict=True)]
+        best = int(np.argmin(times))
+        done, clock = runs[best], ClockRange.of(held[best].gpu)
+        simulated = rate(step, step.sizes, times[best])
         low, high = (simulated * done.cycles / c for c in (done.cycles_high, done.cycles_low))
         row: dict[str, Any] = {
             "series": step.series,
@@ -200,7 +205,8 @@ def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
             "step": step.step,
         }
         row |= {"published": step.tflops, "simulated": round(simulated, 1), "rests": step.rests}
-        row |= {"low": round(low, 1), "high": round(high, 1), "tile": runs.index(done)}
+        row |= {"low": round(low, 1), "high": round(high, 1), "tile": best}
+        row |= {"clock_slower": round(clock.slower, 3), "clock_faster": round(clock.faster, 3)}
         found.append(row | {"ratio": round(simulated / step.tflops, 3)})
         print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr, flush=True)
     return found
@@ -233,7 +239,7 @@ def held_rates(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
     found = []
     for row in rows:
         step = steps[row["series"], row["kernel"], row["step"]]
-        clock = SEEN if step.clock_mhz else ClockRange.of(step.description)
+        clock = SEEN if step.clock_mhz else ClockRange(row["clock_slower"], row["clock_faster"])
         ends = [rate(step, step.sizes, 1.0) / row.get(key, row["simulated"]) for key in ("high", "low")]
         measured, time = (rate(step, step.sizes, 1.0) / row[key] for key in ("published", "simulated"))
         low, high = model.interval(time, sampling_sd(*ends), clock)
