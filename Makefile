@@ -87,7 +87,7 @@ $(VENV)-cuda/.installed: .ci/locked/toolchain.txt | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda
 	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 	    > $$($(VENV)-cuda/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/base.pth
-	$(VENV)-cuda/bin/python -m pip install --quiet --no-deps --require-hashes --requirement $<
+	$(VENV)-cuda/bin/python -m pip install --quiet --no-compile --no-deps --require-hashes --requirement $<
 	touch $@
 
 # How the report looks: screenshots at 1280 and 420 pixels by headless Chromium, where it is installed. Fails where the page
@@ -142,17 +142,18 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Nothing is installed but the releases whose digests stand in .ci/locked; what builds the package is among them.
+# Python compiles a module when it is first imported; to compile all of them takes longer than the rest of the installation.
 $(VENV)/.installed: pyproject.toml .ci/locked/run.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement .ci/locked/run.txt
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement .ci/locked/run.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(VENV)/.installed-dev: .ci/locked/dev.txt $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement $<
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement $<
 	touch $@
 
 $(VENV)/.installed-docs: .ci/locked/docs.txt $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement $<
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement $<
 	touch $@
 
 # The locked requirements from constraints.txt, .ci/toolchain.txt and pyproject.toml, by uv.
