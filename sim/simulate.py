@@ -6,7 +6,6 @@ The compiled engine made ready before worker processes need it: each would compi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from smlab.hw_bench.errors import SmlabError
@@ -97,15 +96,6 @@ def simulate(kernel: Kernel, gpu: Gpu, options: SimulateOptions) -> SimResult:
         raise SmlabError.at("max_cycles", "out of range", max_cycles, "1 to 2**62")
     lowered = lower(kernel, machine_from(gpu, options.policy), options.seed)
     return ENGINES[engine](lowered, options.keep, max_cycles, options.progress, options.threads)
-
-
-COMPILED = Path(__file__).parent / "compiled"
-
-
-def looks_cold() -> bool:
-    """Whether Numba's cache beside the engine is missing or older than a source of it; a hint, for free."""
-    cached = [path.stat().st_mtime for path in (COMPILED / "__pycache__").glob("*.nbi")]
-    return not cached or max(path.stat().st_mtime for path in COMPILED.glob("*.py")) > max(cached)
 
 
 def warm() -> None:

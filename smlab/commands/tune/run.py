@@ -20,7 +20,7 @@ from smlab.commands.tune.api import RESULTS, TuningResult, ranking_rows, tune
 from smlab.commands.tune.command import TuneSpaceOptions
 from smlab.examples import TUNING_SPACE
 from smlab.hw_bench.files import write_atomic
-from smlab.sim.simulate import looks_cold, warm
+from smlab.sim.object_code.loading import ready
 from smlab.validation.experiments.run.export import write_csv
 from smlab.validation.tuning.ranking import ExpectedLoss, RankedTime
 from smlab.validation.tuning.search import LONGEST, SETTLED, SearchInterrupted, SearchOptions, SearchProgress
@@ -42,8 +42,8 @@ def run_tune_space(options: TuneSpaceOptions) -> None:
         options.space or TUNING_SPACE,
         SpaceAsked(options.source, options.launch, options.name, gpu.sm_architecture),
     )
-    if options.dask is None and looks_cold():
-        warm()
+    if options.dask is None:
+        ready("engine", "machine_code")  # once, before the processes that would each wait for it
     with _folder(options, space) as folder:
         try:
             with _progress(space, folder) as told:
