@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import reference
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import machine_from
 from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
 from smlab.sim.result import SimResult
-from smlab.sim.workloads.atomics_benchmark import atomics
 from smlab.sim.workloads.workload import Kernel
 
 
@@ -96,10 +95,3 @@ def simulate(kernel: Kernel, gpu: Gpu, options: SimulateOptions) -> SimResult:
         raise SmlabError.at("max_cycles", "out of range", max_cycles, "1 to 2**62")
     lowered = lower(kernel, machine_from(gpu, options.policy), options.seed)
     return ENGINES[engine](lowered, options.keep, max_cycles, options.progress, options.threads)
-
-
-def warm() -> None:
-    """Compile the engine (a minute or more of processor time), or load it where it is compiled (1 s)."""
-    from smlab.sim.simulate import simulate
-
-    simulate(atomics(warps=1), load_gpu("v100"))

@@ -12,7 +12,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.case.command import CaseArguments
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.sim.simulate import looks_cold, warm
+from smlab.sim.object_code.loading import ready
 from smlab.sim.workloads.histogram import CACHES, CODES
 from smlab.validation.papers.histogram.facts import facts
 from smlab.validation.papers.histogram.files import CaseUnder, document, figures, write_case
@@ -44,8 +44,7 @@ def run_histogram(options: CaseArguments) -> None:
     sizes = REDUCED_SIZES if options.quick else SIZES
     settings = {"cache": options.cache, "blocks_per_sm": options.blocks_per_sm, "channels": options.channels}
     specs = grid(gpu, sizes=sizes, images=options.images or None, **settings)  # type: ignore[arg-type]
-    if looks_cold():
-        warm()
+    ready("engine")
     told = {**settings, "seed": options.seed, "sizes": list(sizes)}
     each: list[CaseUnder] = []
     for alternative, machine in gpu.variants():

@@ -9,7 +9,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.claims.api import claims
 from smlab.commands.claims.command import ClaimsOptions
-from smlab.sim.simulate import looks_cold, warm
+from smlab.sim.object_code.loading import ready
 from smlab.validation.papers.claims import JudgedClaim, Ledger, tally
 from smlab.validation.papers.judging import Met, PaperVerdict
 
@@ -25,8 +25,7 @@ MARKS = {Met.YES: "[green]+[/]", Met.PARTLY: "[yellow]~[/]", Met.NO: "[red]-[/]"
 def run_claims(options: ClaimsOptions) -> bool:
     """Whether every claim was judged or names what is missing; a claim that does not hold is a finding,
     not a failure."""
-    if looks_cold():
-        warm()
+    ready("engine")
     with progress_bar("judging claims") as advance:
         found = claims(
             options.only or (), sources=options.sources or (), quick=options.quick, progress=advance

@@ -8,7 +8,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.validate.api import validate
 from smlab.commands.validate.command import ValidateOptions
-from smlab.sim.simulate import looks_cold, warm
+from smlab.sim.object_code.loading import ready
 from smlab.validation.checks.run import RESULTS
 from smlab.validation.method.baseline import Word
 from smlab.validation.report.content import Check, CheckVerdict, Finding
@@ -17,8 +17,7 @@ from smlab.validation.report.page import error_text, summary_of_checks, summary_
 
 def run_validate(options: ValidateOptions) -> bool:
     """``smlab validate``; whether no check fell short. Findings about models are told and decide nothing."""
-    if looks_cold():
-        warm()
+    ready("engine", "machine_code")
     with progress_bar("validating") as advance:
         found = validate(
             options.gpu,

@@ -22,7 +22,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.whatif.command import WhatifOptions
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.simulate import looks_cold, warm
+from smlab.sim.object_code.loading import ready
 
 if TYPE_CHECKING:
     from smlab.commands.whatif.api import StudyAlternative
@@ -66,8 +66,8 @@ def run_whatif(path: Path, options: WhatifOptions) -> bool:
     given = options.settings or []
     settings = constants_of(given, options.clock)
     study = read_study(path, settings)
-    if options.dask is None and looks_cold():
-        warm()
+    if options.dask is None:
+        ready("engine")
     folder = RESULTS / study.name if options.out is None else options.out
     try:
         with _progress(study.name) as told:
