@@ -5,6 +5,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
+# A module is compiled once, not in each of the thousand processes that the tests start, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: types validate quick test static engine baseline lint typecheck imports pytest contract sass picture look docs reading tutorial bench wheel wheel-check \
     thorough lock clean
 
