@@ -84,6 +84,18 @@ def test_steps_share_memory_and_a_warm_l2(
     assert found["seconds_low"] < found["seconds"] < found["seconds_high"]
 
 
+def test_the_power_limit_holds_no_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its kernels take turns, so that none alone decides the clock: the time and its interval are at the
+    described one."""
+    path = written(folder, STEP)
+    limits = ["--gpu", "t4", "--set", "gpu.power.limit_w="]
+    held, free = (
+        document(capsys, "--launch", path, *limits[:-1], f"{limits[-1]}{watts}") for watts in (1, 70)
+    )
+    for key in ("seconds", "seconds_low", "seconds_high", "clock_hz"):
+        assert held[key] == free[key]
+
+
 def test_a_kernel_launched_again_and_again_is_timed_until_two_launches_agree(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

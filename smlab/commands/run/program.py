@@ -121,7 +121,7 @@ def _bound(gap: Constant, end: float | None) -> float:
 def _ends(row: ProgramRow, call: ProgramCall) -> tuple[float | None, float | None]:
     low, high = 0.0, 0.0
     for run, weight in zip(row.runs, row.weights, strict=True):
-        real_time = RealTime.of([(call.alternative, run)], call.gpu, None)
+        real_time = RealTime.of([(call.alternative, run)], call.gpu, None, in_a_loop=False)
         if real_time.low is None or real_time.high is None:
             return None, None
         low, high = low + weight * real_time.low, high + weight * real_time.high

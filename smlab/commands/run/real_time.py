@@ -10,6 +10,7 @@ from typing import Final
 from smlab.commands.gpu_choice import clock_text
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.models.power import HeldClock
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.validation.power_limit import held_by_power
 from smlab.validation.record.judge import LEVEL, model_of, sampling_sd, stored_errors
@@ -44,12 +45,20 @@ class RealTime:
     unlike: tuple[str, ...]
 
     @classmethod
-    def of(cls, runs: Sequence[tuple[Alternative, TimedRun]], gpu: Gpu, anchor_s: float | None) -> RealTime:
-        """From the run under each alternative; ``anchor_s`` is the time measured for this very kernel."""
+    def of(
+        cls,
+        runs: Sequence[tuple[Alternative, TimedRun]],
+        gpu: Gpu,
+        anchor_s: float | None,
+        *,
+        in_a_loop: bool = True,
+    ) -> RealTime:
+        """From the run under each alternative; ``anchor_s`` is the time measured for this very kernel. A
+        kernel that is launched ``in_a_loop`` is held by the board's power limit."""
         first = runs[0][1]
         if isinstance(first, MachineRun) and first.launch.uses_tensor_cores:
             gpu = gpu.at_tensor_clock()
-        held = held_by_power(first, gpu)
+        held = held_by_power(first, gpu) if in_a_loop else HeldClock(gpu, 1.0)
         power_limit = "" if held.slowdown == 1 else _held_text(first.seconds, gpu)
         gpu = held.gpu
         times = [(alternative, run.seconds * held.slowdown) for alternative, run in runs]
