@@ -25,10 +25,9 @@ from typing import Final
 
 import numpy as np
 
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.descriptions import SM_CLOCK, Gpu, load_gpu
 
 REFERENCE: Final = "v100"
-SM_CLOCK: Final = "clock.sm_hz"
 LIMIT: Final = "power.limit_w"
 INSTRUCTION: Final = "power.instruction_energy_j"
 TENSOR_OPERATION: Final = "power.tensor_operation_energy_j"
@@ -106,7 +105,7 @@ def held_clock(gpu: Gpu, use: PowerUse) -> HeldClock:
     source = f"assumed: held by the power limit of {gpu.number(LIMIT):g} W"
     held = replace(
         clock, value=rated * usual, low=rated * min(costly, usual), high=rated * max(thrifty, usual),
-        kind="assumed", source=source, note="",
+        kind="assumed", source=source, note=None,
     )  # fmt: skip
     at = replace(gpu, constants={**gpu.constants, SM_CLOCK: held})
     return HeldClock(at, slowdown(usual, use.memory_share))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from smlab.hw_bench.profiles.counter_table import CounterRow, CounterTable
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim import counter_table
 from smlab.sim.counters import WholeGrid
@@ -37,6 +37,11 @@ def grid_counters(done: TimedRun) -> CounterTable:
         grid = WholeGrid(done.blocks, min(done.blocks, done.lowered.machine.sms), done.cycles)
     table = counter_table(done.result, grid=grid)
     return CounterTable.from_rows([*table.rows(), *_tensor_rows(done, table)], done.result.launch.gpu)
+
+
+def whole_gpu(done: TimedRun) -> dict[str, float]:
+    """The same of all SMs together, by name."""
+    return {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU}
 
 
 def _tensor_rows(done: TimedRun, whole: CounterTable) -> Iterator[CounterRow]:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.models import power
 from smlab.models.power import HeldClock, PowerUse, held_clock
 from smlab.sim.execution.run import TimedRun
-from smlab.validation.grid_counters import TENSOR_SOURCES, grid_counters
+from smlab.validation.grid_counters import TENSOR_SOURCES, whole_gpu
 
 SOURCES: Final = (Path(power.__file__), Path(__file__))
 """What decides a clock beside the description: part of the key of a time that is kept."""
@@ -30,7 +29,7 @@ other, so that a product at full rate takes the same power whatever its type."""
 
 def held_by_power(done: TimedRun, gpu: Gpu) -> HeldClock:
     """The clock of a run on ``gpu``, and how much longer it takes than at the described one."""
-    counted = {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU}
+    counted = whole_gpu(done)
     seconds = done.seconds
     bandwidth = float(gpu.number("dram.sustained_bandwidth_bytes_per_s"))
     use = PowerUse(

@@ -90,6 +90,12 @@ class Gpu:
         return key in self.constants
 
     @property
+    def identity(self) -> list[tuple[str, str]]:
+        """What a kept time on it depends on: every constant with its interval, by key. The clock's interval
+        says whether somebody knows it, and energies have ends."""
+        return sorted((key, repr((c.value, c.low, c.high))) for key, c in self.constants.items())
+
+    @property
     def sm_architecture(self) -> str:
         """What compilers call its machine code: ``sm_75``."""
         return "sm_" + self.compute_capability.replace(".", "")

@@ -79,7 +79,11 @@ DaskOption = Annotated[
 ]
 ClockOption = Annotated[
     float | None,
-    typer.Option("--clock", metavar="MHZ", help="The SMs' clock, if you know it (default: the GPU's)."),
+    typer.Option(
+        "--clock",
+        metavar="MHZ",
+        help="The SMs' clock, if you know it (default: the GPU's; run and tune keep to its power limit).",
+    ),
 ]
 AlternativeOption = Annotated[
     str | None,

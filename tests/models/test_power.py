@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
-from smlab.models.power import INSTRUCTION, LIMIT, SM_CLOCK, TENSOR_OPERATION, PowerUse, held_clock
+from smlab.hw_bench.gpu.descriptions import SM_CLOCK, Gpu, list_gpus, load_gpu
+from smlab.models.power import INSTRUCTION, LIMIT, TENSOR_OPERATION, PowerUse, held_clock
 
 T4, A100 = load_gpu("t4"), load_gpu("a100-40")
 PARTS = st.floats(0, 1)

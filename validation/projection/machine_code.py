@@ -120,8 +120,7 @@ def _run(one: CodeRun, data: LaunchData) -> RunTime:
 
 def _key(one: CodeRun, data: LaunchData) -> bytes:
     decides = (package_folder("smlab.sim"), *SOURCES)
-    constants = sorted((k, str(c.value)) for k, c in one.gpu.constants.items())
-    parts = (digest_of(*decides), one.kernel, one.grid, one.block, one.sms, data.key, constants)
+    parts = (digest_of(*decides), one.kernel, one.grid, one.block, one.sms, data.key, one.gpu.identity)
     return hashlib.sha256(one.cubin + repr(parts).encode()).digest()
 
 

@@ -148,9 +148,8 @@ def _drawn(space: TuningSpace, options: SearchOptions) -> dict[str, list[int]]:
 def _identity(space: TuningSpace, gpu: Gpu) -> str:
     """What all times of a space on a GPU depend on."""
     rooms = [package_folder(name) for name in ("smlab.sim", "smlab.hw_bench.sass")]
-    constants = sorted((k, str(c.value)) for k, c in gpu.constants.items())
     files = (*SOURCES, Path(__file__).with_name("simulated.py"))
-    parts = (digest_of(*rooms, *files), space.kernel.identity(), constants)
+    parts = (digest_of(*rooms, *files), space.kernel.identity(), gpu.identity)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -27,7 +27,6 @@ from smlab.commands.kernel_page.drawings import memory_picture, roofline_picture
 from smlab.commands.kernel_page.source_text import source_of
 from smlab.commands.run.real_time import RealTime
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.hw_bench.profiles.reading import as_profile
 from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
 from smlab.hw_bench.sass.effects import access_words
@@ -36,7 +35,7 @@ from smlab.models.projection.peak_rates import maxima_of
 from smlab.models.roofline.ceilings import LOW_EFFICIENCY, ceilings
 from smlab.sim.execution.run import InstructionCount, MachineRun
 from smlab.sim.instructions import CLASSES, Unit
-from smlab.validation.grid_counters import grid_counters
+from smlab.validation.grid_counters import grid_counters, whole_gpu
 from smlab.validation.sampled_run import Executed, executed
 
 UNITS: Final = {
@@ -146,7 +145,7 @@ def _waited(instruction: InstructionCount) -> int:
 def sections_of_run(paged: PagedRun, executed: Executed, key: str = "") -> list[PageSection]:
     """The sections that a run fills."""
     done = paged.run
-    counted = {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU}
+    counted = whole_gpu(done)
     sections = [
         PageSection("speed-of-light", "Speed of light", [busy_bars(executed.busy)], half=True),
         PageSection("stalls", "What warps waited for", [stall_bars(done.result.stalls)], half=True),

@@ -13,10 +13,9 @@ from smlab.commands.kernel_page.source_text import source_of
 from smlab.commands.run.rates import rates
 from smlab.commands.run.real_time import RealTime
 from smlab.commands.run.steady import SteadyRun
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.sim.workloads.workload import blocks_per_sm
-from smlab.validation.grid_counters import grid_counters
+from smlab.validation.grid_counters import whole_gpu
 
 
 def run_document(
@@ -48,7 +47,7 @@ def run_document(
         "blocks": done.blocks,
         "blocks_simulated": done.blocks_simulated,
         **_launch(done),
-        "counters": {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU},
+        "counters": whole_gpu(done),
         "atomic": dataclasses.asdict(done.result.atomic),
         "stalls": done.result.stalls,
         "instructions": [dataclasses.asdict(i) for i in done.instructions],

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.sim.execution.run import TimedRun
-from smlab.validation.grid_counters import TENSOR_SOURCES, grid_counters
+from smlab.validation.grid_counters import TENSOR_SOURCES, whole_gpu
 
 OPERATIONS: Final = {"add": 1, "mul": 1, "fma": 2}
 """Floating-point operations that a lane does in one instruction."""
@@ -20,7 +19,7 @@ _RATES: Final = {
 
 def rates(done: TimedRun, seconds: float) -> dict[str, float]:
     """What the whole grid does a second. ``flops_per_s`` has those of tensor cores on floats."""
-    counted = {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU}
+    counted = whole_gpu(done)
     flops = sum(
         times * counted[f"smsp__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum"]
         for letter in "hfd"

@@ -29,38 +29,35 @@ from smlab.validation.work.encoding import decode, encode
 
 
 @pytest.fixture(scope="module")
-def validate(tmp_path_factory: pytest.TempPathFactory, recorded: Any) -> Callable[[bool], tuple[Path, Any]]:
-    """Validates into a folder, and gives it with what was printed. Where the tests run in several processes,
-    the second one copies the folder of the first, unless it asks for what is printed."""
+def validated(tmp_path_factory: pytest.TempPathFactory, recorded: Any) -> tuple[Path, Any]:
+    """The folder of a validation, and what was printed. Where the tests run in several processes, the second
+    copies the folder of the first, and nothing is printed."""
     folder = tmp_path_factory.mktemp("validate") / "results"
     session = tmp_path_factory.getbasetemp()
     shared = (session.parent if "PYTEST_XDIST_WORKER" in os.environ else session) / "validated"
-    printed: list[Any] = []
-
-    def once(prints: bool) -> tuple[Path, Any]:
-        with FileLock(f"{shared}.lock"):
-            if shared.exists() and not folder.exists():
-                shutil.copytree(shared, folder)
-            if not folder.exists() or (prints and not printed):
-                with recorded() as told:
-                    assert run(["validate", "--quick", "--out", str(folder), "--resume"]) == 0
-                printed.append(told)
-            if not shared.exists():
-                shutil.copytree(folder, shared)
-        return folder, printed and printed[0]
-
-    return once
+    with FileLock(f"{shared}.lock"):
+        if shared.exists():
+            shutil.copytree(shared, folder)
+            return folder, None
+        with recorded() as prints:
+            assert run(["validate", "--quick", "--out", str(folder)]) == 0
+        shutil.copytree(folder, shared)
+    return folder, prints
 
 
 @pytest.fixture(scope="module")
-def output(validate: Callable[[bool], tuple[Path, Any]]) -> Path:
-    return validate(False)[0]
+def output(validated: tuple[Path, Any]) -> Path:
+    return validated[0]
 
 
 def test_what_is_printed_fits_the_terminal_and_cuts_no_number(
-    validate: Callable[[bool], tuple[Path, Any]],
+    validated: tuple[Path, Any], recorded: Any
 ) -> None:
-    validate(True)[1].check_every_width()
+    folder, prints = validated
+    if prints is None:
+        with recorded() as prints:
+            assert run(["validate", "--quick", "--out", str(folder), "--resume"]) == 0
+    prints.check_every_width()
 
 
 def test_it_writes_a_report_and_every_check_holds(output: Path) -> None:

@@ -43,12 +43,16 @@ def test_what_was_run_is_kept_until_something_changes(ran: list[CodeRun], tmp_pa
     assert run_codes([one], DATA, store) == first[:1]
     assert len(ran) == 1
     changed = HERE.with_values({"l1.latency_cycles": 99}, source="a test")
-    for other in (replace(one, grid=(5, 1, 1)), replace(one, cubin=b"abd"), replace(one, gpu=changed)):
+    # The same clock, which somebody knows now: no power limit holds it.
+    known = HERE.with_values({"clock.sm_hz": HERE.number("clock.sm_hz")}, source="a test")
+    for gpu in (changed, known):
+        run_codes([replace(one, gpu=gpu)], DATA, store)
+    for other in (replace(one, grid=(5, 1, 1)), replace(one, cubin=b"abd")):
         run_codes([other], DATA, store)
     run_codes([one], LaunchData((), "other data"), store)
-    assert len(ran) == 5
-    run_codes([one], DATA, None)  # nothing kept, nothing found
     assert len(ran) == 6
+    run_codes([one], DATA, None)  # nothing kept, nothing found
+    assert len(ran) == 7
 
 
 def test_what_was_run_before_an_interruption_is_there_afterwards(
