@@ -150,7 +150,7 @@ class _Effects:
         if self.micro.code in _ACCESSES:
             found |= self._source("a", 2) | self._source("b", 2)
         if self.micro.code == d.COPY:
-            found |= _predicates([self._field("predicate_a")])
+            found |= _predicates([self._field("predicate_a")]) | self._source("shared_base", 1)
         return found
 
     @cached_property

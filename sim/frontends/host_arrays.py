@@ -73,10 +73,10 @@ class ArgumentMemory:
             first, end = _extent(whole)
             place = value.ctypes.data
         else:
-            device = getattr(getattr(value, "device", None), "type", "cpu")
+            storage = value.untyped_storage()
+            device = getattr(getattr(storage, "device", None), "type", "cpu")
             if device != "cpu":
                 raise SmlabError.at(name, "a tensor on another device", device, "a tensor on the CPU")
-            storage = value.untyped_storage()
             first, place = storage.data_ptr(), value.data_ptr()
             end = first + storage.nbytes()
         content = np.ctypeslib.as_array((ctypes.c_uint8 * max(end - first, 1)).from_address(first))

@@ -26,6 +26,7 @@ from smlab.hw_bench.sass.image import compiled_resources
 from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray, is_array
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.frontends.protocol import LoadedKernel
+from smlab.sim.frontends.triton_descriptors import KIND, descriptor_parameters
 from smlab.sim.isa.launch.launch import Dim
 from smlab.sim.isa.memory.global_memory import GlobalMemory
 
@@ -127,10 +128,10 @@ class SimulatedDriver:
         return major, minor
 
     def get_active_torch_device(self) -> Any:
-        """The CPU, on which the tensors of a simulated GPU lie."""
+        """What the tensors of a simulated GPU say of themselves; they lie on the CPU."""
         import torch
 
-        return torch.device("cpu")
+        return torch.device("cuda", 0)
 
     def get_device_interface(self) -> Any:
         return SimpleNamespace(
@@ -276,26 +277,27 @@ class SimulatedLauncher:
         image = from_cubin(function.content, function.name, where)
         memory = ArgumentMemory(_active().memory())
         parameters = image.parameters or ()
+        descriptors = iter(getattr(told, "tensordesc_meta", None) or ())
         given = [
             one
             for name, kind, value in zip(self.names, self.kinds, arguments, strict=True)
-            for one in _flat(name, kind, value)
+            for one in _flat(f"{where}: {name}", kind, value, descriptors, memory)
         ]
         # Triton's own launcher passes pointers to scratch memory behind them, one or two by its release.
         scratch = ("global_scratch", "profile_scratch")
         for name in scratch[: max(len(parameters) - len(given), 0)]:
             size = getattr(told, f"{name}_size", 0) * grid[0] * grid[1] * grid[2]
-            given.append((name, "*i8", memory.zeros(name, size) if size else 0))
+            given.append((f"{where}: {name}", "*i8", memory.zeros(name, size) if size else 0))
         if len(given) != len(parameters):
             raise SmlabError.at(where, "wrong number of arguments", len(given), f"{len(parameters)}")
         packed = [
-            _packed(f"{where}: {name}", kind, value, parameter.size, memory)
+            _packed(name, kind, value, parameter.size, memory)
             for (name, kind, value), parameter in zip(given, parameters, strict=True)
         ]
         return LoadedKernel(
             image,
             packed,
-            names=tuple(name for name, _, _ in given),
+            names=tuple(name.removeprefix(f"{where}: ") for name, _, _ in given),
             block=(32 * told.num_warps, 1, 1),
             grid=grid,
             shared_bytes=max(told.shared - image.shared_bytes, 0),
@@ -303,19 +305,26 @@ class SimulatedLauncher:
         )
 
 
-def _flat(name: str, kind: Any, value: Any) -> Iterator[tuple[str, str, Any]]:
-    """An argument as parameters: a tuple as its parts, and none for what is compiled in."""
+def _flat(
+    name: str, kind: Any, value: Any, descriptors: Iterator[Mapping[str, Any]], memory: ArgumentMemory
+) -> Iterator[tuple[str, str, Any]]:
+    """An argument as parameters: a tuple as its parts, a descriptor as what it consists of (``descriptors``
+    are what the compiler decided of each), and none for what is compiled in."""
     if isinstance(kind, tuple | list):
         for n, (inner, part) in enumerate(zip(kind, value, strict=True)):
-            yield from _flat(f"{name}[{n}]", inner, part)
-    elif str(kind).startswith("tensordesc") or kind == "nvTmaDesc":
-        raise SmlabError.at(name, "a tensor descriptor made by the host is not simulated", None, "a pointer")
+            yield from _flat(f"{name}[{n}]", inner, part, descriptors, memory)
+    elif str(kind).startswith(KIND):
+        yield from descriptor_parameters(name, value, next(descriptors, None), memory)
+    elif kind == "nvTmaDesc":
+        raise SmlabError.at(name, "a tensor map made by the host is not simulated", None, "a TensorDescriptor")
     elif kind != "constexpr":
         yield name, str(kind), value
 
 
 def _packed(where: str, kind: str, value: Any, size: int, memory: ArgumentMemory) -> bytes:
     """The bytes of a parameter."""
+    if isinstance(value, bytes):
+        return value
     if kind.startswith("*"):
         if value is None:
             address = 0

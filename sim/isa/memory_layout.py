@@ -81,6 +81,8 @@ _PLAIN: Final = {
     "number_type": 20,
     "swap_value": 22,  # the new value of a compare-and-swap, as a source without changes
     "swap_value_reg": 23,
+    "shared_base": 22,  # what is added to a copy's address in shared memory, as a source without changes
+    "shared_base_reg": 23,
     "done_predicate": 25,
     # control
     "target": 26,  # the number of an instruction
@@ -195,7 +197,10 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     # memory
     "load": _kind("dst", *_ADDRESS, "is_signed", "second_dst", "words_kept"),
     "store": _kind("c", *_ADDRESS, "second_c"),
-    "copy": _kind("c", *_ADDRESS, "shared_offset_bytes", "predicate_a", "bypasses_l1"),
+    "copy": _kind(
+        *("c", *_ADDRESS, "shared_offset_bytes", "shared_base", "shared_base_reg"),
+        *("predicate_a", "bypasses_l1"),
+    ),
     "matrix load": _kind("dst", *_ADDRESS, "matrices", "transposed"),
     "matrix store": _kind("c", *_ADDRESS, "matrices", "transposed"),
     "constant load": _kind("dst", "a", "bank", "width_bytes", "offset_bytes", "is_signed"),

@@ -195,7 +195,7 @@ def _lea(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     fields = {"dst": o.destination()}
     fields["predicate_dst"] = o.predicate_out() if o.peek_predicate() else memory_layout.NO_PREDICATE
     fields |= {
-        **o.integer("a"),
+        **o.integer("a", "one"),
         **o.integer("b", "one"),
         "predicate_a": memory_layout.PT,
         "predicate_a_xor": M32,
@@ -203,10 +203,15 @@ def _lea(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if "HI" in m and "SX32" not in m:
         fields |= o.integer("c")
     fields["shift"] = o.byte()
+    negated = fields["a_xor"] == M32
+    if negated and "HI" in m:
+        raise Unknown("a minus in an upper word")
+    # The complement of a shifted word is its shifted complement and ones below; minus has one more.
+    fields["addend"] = (1 << fields["shift"]) - 1 if negated else 0
     if "X" in m:
         fields |= o.predicate_in()
     else:
-        fields["addend"] = int(fields["b_xor"] == M32)
+        fields["addend"] += negated + int(fields["b_xor"] == M32)
     return BY_NAME["lea" + (".hi" if "HI" in m else "") + (".sx" if "SX32" in m else "")], fields
 
 

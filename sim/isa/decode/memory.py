@@ -18,7 +18,6 @@ from smlab.sim.isa.decode.operands import (
     Unknown,
     indexed_constant,
     is_predicate,
-    zero,
 )
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 from smlab.sim.isa.operation_codes import (
@@ -149,7 +148,7 @@ def _ldgsts(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     at the end does not hold, zeros are written (ZFILL says so too, where PTX gave a size)."""
     width, _ = _width(tuple(x for x in m if x not in ("BYPASS", "ACCESS", "ZFILL")))
     to = o.address()
-    if to["b"] != zero().at or to["index_shift"]:
+    if to["index_shift"]:
         raise Unknown("the address in shared memory")
     fields = wide(o.address(), m, GLOBAL)
     condition = o.predicate_in() if o.more() else {}
@@ -159,6 +158,8 @@ def _ldgsts(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         **shared,
         **condition,
         "shared_offset_bytes": to["offset_bytes"],
+        "shared_base": to["b"],
+        "shared_base_reg": to["b_reg"],
         "width_bytes": width,
         "bypasses_l1": int("BYPASS" in m),
     }

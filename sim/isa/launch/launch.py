@@ -680,13 +680,15 @@ class MachineMemory:
         self.words[memory_layout.COPY_TABLE] = self.copies.ctypes.data
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
-        """The second value of a compare-and-swap that is a constant."""
-        from smlab.sim.isa.operation_codes import ATOMIC, SPIN, SWAP
+        """The second value of a compare-and-swap, and what is added to a copy's address, where that is a
+        constant."""
+        from smlab.sim.isa.operation_codes import ATOMIC, COPY, SPIN, SWAP
 
         swaps = (ops[:, memory_layout.PLACE["code"]] == ATOMIC) & np.isin(
             ops[:, memory_layout.PLACE["operation"]], (SWAP, SPIN)
         )
-        fixed = swaps & (ops[:, memory_layout.PLACE["swap_value_reg"]] == 0)
+        copies = ops[:, memory_layout.PLACE["code"]] == COPY
+        fixed = (swaps | copies) & (ops[:, memory_layout.PLACE["swap_value_reg"]] == 0)
         place = memory_layout.PLACE["swap_value"]
         ops[fixed, place] = self.constant_rows.ctypes.data + memory_layout.ROW_BYTES * ops[fixed, place]
 

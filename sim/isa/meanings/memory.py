@@ -166,13 +166,15 @@ class WarpMemory(WarpOperands):
         f, width = micro.fields, micro.fields["width_bytes"]
         self._addresses(w, micro)
         copied = lanes & self.predicate(w, micro, "predicate_a")
+        place = f["shared_base"]
+        base = w.rows[place] if f["shared_base_reg"] else self.constants[place]
         rows: set[tuple[int, int]] = set()
         for lane in members(lanes):
             content = bytes(width)
             if copied >> lane & 1:
                 memory, at = self._place(w, d.GLOBAL, lane, w.addresses[lane], width)
                 content = bytes(memory[at : at + width])
-            address = (self.row(w, micro, "c")[lane] + f["shared_offset_bytes"]) & M32
+            address = (self.row(w, micro, "c")[lane] + base[lane] + f["shared_offset_bytes"]) & M32
             shared, inside = self._place(w, d.SHARED, lane, address, width)
             self._write_known(w, address, width)
             shared[inside : inside + width] = content

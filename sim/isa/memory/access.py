@@ -79,6 +79,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_PREDICATE_A,
     I_SECOND_C,
     I_SECOND_DST,
+    I_SHARED_BASE,
     I_SHARED_OFFSET_BYTES,
     I_SPACE,
     I_WIDTH_BYTES,
@@ -475,10 +476,18 @@ def store_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int,
 
 
 @inlined
+def copied_to(op: int, warp: int, to: int, lane: int) -> Any:
+    """The address in shared memory that a lane of a copy writes to: a register, a uniform one and an
+    offset."""
+    base = get32(row_of(op, warp, I_SHARED_BASE) + 4 * lane)
+    return (get32(to + 4 * lane) + base + at(op, I_SHARED_OFFSET_BYTES)) & 0xFFFFFFFF
+
+
+@inlined
 def line_and_row(op: int, warp: int, to: int, lane: int) -> Any:
     """The 128 bytes of global memory that a lane of a copy reads from, and those of shared memory that it
     writes to, as one number."""
-    row = ((get32(to + 4 * lane) + at(op, I_SHARED_OFFSET_BYTES)) & 0xFFFFFFFF) >> 7
+    row = copied_to(op, warp, to, lane) >> 7
     return (get64(warp + 8 * ADDRESSES + 8 * lane) >> 7) << 25 ^ row
 
 
@@ -501,7 +510,7 @@ def rows_of_lines(op: int, warp: int, to: int, lanes: int) -> Any:
 @helper
 def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
     """An asynchronous copy from global to shared memory, done at once; the addresses left behind are the
-    global ones. The shared one is the register ``c`` and an offset. Lanes without the predicate write zeros,
+    global ones. The shared one is `copied_to`. Lanes without the predicate write zeros,
     read nothing, and are not among those left behind."""
     width, to = at(op, I_WIDTH_BYTES), row_of(op, warp, I_C)
     lane_addresses(op, warp, lanes, width)
@@ -513,7 +522,7 @@ def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
         lane = lowest_bit(rest)
         rest &= rest - 1
         source = get64(warp + 8 * ADDRESSES + 8 * lane)
-        address = (get32(to + 4 * lane) + at(op, I_SHARED_OFFSET_BYTES)) & 0xFFFFFFFF
+        address = copied_to(op, warp, to, lane)
         place = at(launch, SCRATCH)
         if (copied >> lane) & 1 != 0:
             place = place_of(warp, launch, d.GLOBAL, lane, source, width)

@@ -33,7 +33,7 @@ class BankZero:
 
 
 BANK_ZERO: Final[tuple[tuple[int, BankZero], ...]] = (
-    (100, BankZero(0x360, 0x370, 0x37C, 0x2FC, None, 0x120, workspace=0x254, dynamic_shared=0x2AC)),
+    (100, BankZero(0x360, 0x370, 0x37C, 0x2FC, None, 0x120, 0x348, workspace=0x254, dynamic_shared=0x2AC)),
     (90, BankZero(shared_window=None, constants=0xD0, parameters=0x198, cluster=0x140, workspace=0x44)),
     (0, BankZero()),
 )

@@ -57,6 +57,7 @@ I_TRANSPOSED = _P["transposed"]
 I_OPERATION = _P["operation"]
 I_NUMBER_TYPE = _P["number_type"]
 I_SWAP_VALUE = _P["swap_value"]
+I_SHARED_BASE = _P["shared_base"]
 I_DONE_PREDICATE = _P["done_predicate"]
 # control,
 I_TARGET = _P["target"]

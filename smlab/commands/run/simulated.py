@@ -13,6 +13,7 @@ from typing import Any
 
 from smlab.commands.arguments import a_gpu
 from smlab.commands.run.api import KernelCall, RunKeywords, TimingKeywords, prepared, timed
+from smlab.commands.run.torch_cuda import torch_on_simulated_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.execution.program import ProgramRun, SimulatedProgram
@@ -87,12 +88,13 @@ class ScriptGpu:
         self._ends.close()
 
     def __enter__(self) -> ScriptGpu:
+        driver = None
         if importlib.util.find_spec("triton") is not None:
             memory, flush = self._launches.memory, self._launches.forget_caches
             driver = SimulatedDriver(_target(self.gpu), self._launched, memory, tune=self._tune, flush=flush)
             self._ends.callback(start(driver))
         if "torch" in sys.modules or importlib.util.find_spec("torch") is not None:
-            self._ends.enter_context(_torch_on_cpu())
+            self._ends.enter_context(torch_on_simulated_gpu(self.gpu, driver))
         if importlib.util.find_spec("numba_cuda") is not None:
             self._ends.callback(_numba_launches(self))
         return self
@@ -169,27 +171,3 @@ def _numba_launches(gpu: ScriptGpu) -> Callable[[], None]:
         kind.__getitem__ = item
 
     return end
-
-
-def _torch_on_cpu() -> Any:
-    """A mode of PyTorch in which every tensor is on the CPU, wherever CUDA is asked for."""
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    def on_cpu(value: Any) -> Any:
-        if isinstance(value, str) and value.partition(":")[0] == "cuda":
-            return "cpu"
-        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
-
-    class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
-        def __torch_function__(
-            self, function: Any, types: Any, arguments: Any = (), options: Any = None
-        ) -> Any:
-            if function == torch.Tensor.cuda:
-                return arguments[0]
-            if function == torch.Tensor.is_cuda.__get__:
-                return True
-            named = {name: on_cpu(value) for name, value in (options or {}).items()}
-            return function(*(on_cpu(value) for value in arguments), **named)
-
-    return EverythingOnCpu()

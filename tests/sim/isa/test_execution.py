@@ -75,6 +75,36 @@ def test_sums_of_two_words_carry(launch: Launch, run: Callable[..., MachineRun])
     assert out.tolist() == [*(n - 16 + 256 for n in range(32)), *(-(n < 16) for n in range(32))]
 
 
+@pytest.mark.parametrize("shift", [0, 7, 31])
+def test_a_shifted_word_is_taken_from_a_number_of_two(
+    launch: Launch, run: Callable[..., MachineRun], shift: int
+) -> None:
+    """``b - (a << shift)`` of 64 bits: nothing is borrowed where the lower word of what is taken is zero."""
+    out = np.zeros(64, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "MOV R3, 0x20",
+        f"LEA R4, P0, -R0, R3, {shift:#x}",
+        "IADD3.X R5, RZ, -0x1, RZ, P0, !PT",  # the upper word of what is taken is zero, its complement is -1
+        f"LEA R6, P0, R0, -R3, {shift:#x}",
+        "IADD3.X R7, RZ, -0x1, RZ, P0, !PT",
+        "IADD3 R4, R4, R6, RZ",
+        "STG.E.SYS [R22], R5",
+        "STG.E.SYS [R22+0x80], R4",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    taken = [(n << shift) % 2**32 for n in range(32)]
+    assert out.tolist() == [*(-(one > 32) for one in taken), *([0] * 32)]
+
+
+def test_the_upper_word_of_minus_a_shifted_word_is_refused(
+    launch: Launch, run: Callable[..., MachineRun]
+) -> None:
+    with pytest.raises(SmlabError, match="LEA.HI.*a minus in an upper word"):
+        run(launch(["LEA.HI R4, -R0, R3, RZ, 0x7", "EXIT"], np.zeros(1, dtype=np.int32)))
+
+
 def test_halves_and_singles_mix(launch: Launch, run: Callable[..., MachineRun]) -> None:
     """What CUDA 13 writes from sm_100 on for sums and products of halves in singles."""
     out = np.zeros((5, 32), dtype=np.float32)

@@ -1,0 +1,193 @@
+"""PyTorch while a simulated GPU stands in for a real one.
+
+Every tensor lies on the CPU, wherever CUDA is asked for, and says that it lies on ``cuda:0``. What scripts and
+libraries ask of ``torch.cuda`` (is there a GPU, which, what can it do, which stream) is answered for the
+simulated GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any, Final
+from unittest.mock import patch
+
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.frontends.triton_driver import SimulatedDriver, SimulatedEvent
+
+_DEVICE: Final = ("cuda", 0)
+_FIRST_WITH_BFLOAT16: Final = 8
+_LANES: Final = 32
+
+
+@contextmanager
+def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None) -> Iterator[None]:
+    """PyTorch's CUDA is ``gpu`` until the context ends; ``driver`` keeps its clock (None without Triton)."""
+    import torch
+
+    with ExitStack() as ends:
+        for name, answer in _answers(gpu, driver).items():
+            ends.enter_context(patch.object(torch.cuda, name, answer, create=True))
+        default = torch.set_default_device
+        ends.enter_context(patch.object(torch, "set_default_device", lambda one: default(_on_cpu(one))))
+        ends.enter_context(_mode())
+        yield
+
+
+def _on_cpu(value: Any) -> Any:
+    """The CPU for a device of CUDA's, anything else as it is."""
+    import torch
+
+    if isinstance(value, str) and value.partition(":")[0] == "cuda":
+        return "cpu"
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+
+
+def _mode() -> Any:
+    """A mode in which PyTorch's functions take the CPU for CUDA, and tensors say the contrary."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    tensor = torch.Tensor
+    instead: dict[Any, Callable[..., Any]] = {
+        tensor.cuda: lambda one, *_, **__: one,
+        tensor.pin_memory: lambda one, *_, **__: one,
+        tensor.record_stream: lambda *_: None,
+        tensor.get_device: lambda _: _DEVICE[1],
+        tensor.is_cuda.__get__: lambda _: True,
+        tensor.is_cpu.__get__: lambda _: False,
+        tensor.device.__get__: lambda one: torch.device(*_DEVICE),
+    }
+
+    class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
+        def __torch_function__(
+            self, function: Any, types: Any, arguments: Any = (), options: Any = None
+        ) -> Any:
+            named = {name: _on_cpu(value) for name, value in (options or {}).items()}
+            return instead.get(function, function)(*(_on_cpu(value) for value in arguments), **named)
+
+    return EverythingOnCpu()
+
+
+def _answers(gpu: Gpu, driver: SimulatedDriver | None) -> dict[str, Any]:
+    """What takes the place of the functions of ``torch.cuda``, by their names."""
+    import torch
+
+    properties = _properties(gpu)
+    capability = (properties.major, properties.minor)
+    free = (properties.total_memory, properties.total_memory)
+    clock = SimpleNamespace(seconds=0.0) if driver is None else driver
+    stream = _Stream(clock)
+    fixed = {
+        "is_available": True,
+        "is_initialized": True,
+        "device_count": 1,
+        "current_device": _DEVICE[1],
+        "get_device_name": properties.name,
+        "get_device_capability": capability,
+        "get_device_properties": properties,
+        "is_bf16_supported": capability[0] >= _FIRST_WITH_BFLOAT16,
+        "mem_get_info": free,
+        "is_current_stream_capturing": False,
+        "current_stream": stream,
+        "default_stream": stream,
+        "Stream": stream,
+        **dict.fromkeys(_NOTHING),
+        **dict.fromkeys(_NO_BYTES, 0),
+        **dict.fromkeys(_CONTEXTS, nullcontext()),
+    }
+    return {name: _always(answer) for name, answer in fixed.items()} | {
+        "Event": lambda *_, **__: _Event(clock),
+        "get_rng_state": lambda *_: torch.get_rng_state(),
+        "set_rng_state": lambda state, *_: torch.set_rng_state(state),
+    }
+
+
+_NOTHING: Final = (
+    *("init", "set_device", "synchronize", "empty_cache", "ipc_collect", "reset_peak_memory_stats"),
+    *("set_stream", "manual_seed", "manual_seed_all"),
+)
+"""Functions that do nothing: launches have ended when they return, and nobody else is on the GPU."""
+_NO_BYTES: Final = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+_CONTEXTS: Final = ("device", "device_of", "stream")
+
+
+def _always(answer: Any) -> Callable[..., Any]:
+    """A function of its own for each name: PyTorch's tracer tells them by their identity."""
+    return lambda *_, **__: answer
+
+
+class _Event(SimulatedEvent):
+    """A moment on the simulated clock, as ``torch.cuda.Event`` has it."""
+
+    def record(self, stream: Any = None) -> None:
+        super().record()
+
+    def wait(self, stream: Any = None) -> None:
+        """Launches follow each other."""
+
+    def query(self) -> bool:
+        return True
+
+
+class _Stream:
+    """The one stream of a simulated GPU: launches follow each other whatever their stream."""
+
+    cuda_stream: Final = 0
+    device_index: Final = _DEVICE[1]
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+    def synchronize(self) -> None:
+        """Launches have ended when they return."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Launches follow each other."""
+
+    def wait_event(self, event: Any) -> None:
+        """Launches follow each other."""
+
+    def record_event(self, event: Any = None) -> Any:
+        found = _Event(self._clock) if event is None else event
+        found.record()
+        return found
+
+    def query(self) -> bool:
+        return True
+
+
+def _properties(gpu: Gpu) -> SimpleNamespace:
+    """A GPU as ``torch.cuda.get_device_properties`` tells it."""
+    major, minor = (int(part) for part in gpu.compute_capability.split("."))
+    per_block, whole = gpu.integer("sm.shared_bytes_per_block"), gpu.integer("sm.shared_bytes")
+    return SimpleNamespace(
+        name=next((name for name in gpu.aliases if name.startswith(("NVIDIA", "Tesla"))), gpu.title),
+        major=major,
+        minor=minor,
+        total_memory=gpu.integer("dram.bytes"),
+        multi_processor_count=gpu.integer("gpu.sms"),
+        max_threads_per_multi_processor=gpu.integer("sm.max_threads"),
+        max_threads_per_block=gpu.integer("sm.max_threads_per_block"),
+        regs_per_multiprocessor=gpu.integer("sm.registers"),
+        shared_memory_per_block=min(per_block, _STATIC_SHARED_BYTES),
+        shared_memory_per_block_optin=per_block,
+        shared_memory_per_multiprocessor=whole,
+        L2_cache_size=gpu.integer("l2.bytes"),
+        warp_size=_LANES,
+        clock_rate=int(gpu.number("clock.boost_hz") / 1000),
+        memory_clock_rate=int(gpu.number("clock.memory_hz") / 1000),
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+_STATIC_SHARED_BYTES: Final = 48 * 1024
+"""What a block may have without asking for more (CUDA C programming guide, table of compute capabilities)."""
