@@ -78,7 +78,8 @@ def _answers(gpu: Gpu, driver: SimulatedDriver | None) -> dict[str, Any]:
     capability = (properties.major, properties.minor)
     free = (properties.total_memory, properties.total_memory)
     clock = SimpleNamespace(seconds=0.0) if driver is None else driver
-    stream = _Stream(clock)
+    stream_kind = type("Stream", (_Stream,), {"clock": clock})
+    stream = stream_kind()
     fixed = {
         "is_available": True,
         "is_initialized": True,
@@ -92,13 +93,13 @@ def _answers(gpu: Gpu, driver: SimulatedDriver | None) -> dict[str, Any]:
         "is_current_stream_capturing": False,
         "current_stream": stream,
         "default_stream": stream,
-        "Stream": stream,
         **dict.fromkeys(_NOTHING),
         **dict.fromkeys(_NO_BYTES, 0),
         **dict.fromkeys(_CONTEXTS, nullcontext()),
     }
     return {name: _always(answer) for name, answer in fixed.items()} | {
-        "Event": lambda *_, **__: _Event(clock),
+        "Stream": stream_kind,
+        "Event": type("Event", (_Event,), {"clock": clock}),
         "get_rng_state": lambda *_: torch.get_rng_state(),
         "set_rng_state": lambda state, *_: torch.set_rng_state(state),
     }
@@ -121,6 +122,11 @@ def _always(answer: Any) -> Callable[..., Any]:
 class _Event(SimulatedEvent):
     """A moment on the simulated clock, as ``torch.cuda.Event`` has it."""
 
+    clock: Any
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__(self.clock)
+
     def record(self, stream: Any = None) -> None:
         super().record()
 
@@ -132,13 +138,14 @@ class _Event(SimulatedEvent):
 
 
 class _Stream:
-    """The one stream of a simulated GPU: launches follow each other whatever their stream."""
+    """A stream of a simulated GPU: launches follow each other whatever their stream."""
 
+    clock: Any
     cuda_stream: Final = 0
     device_index: Final = _DEVICE[1]
 
-    def __init__(self, clock: Any) -> None:
-        self._clock = clock
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """As ``torch.cuda.Stream`` is made."""
 
     def __enter__(self) -> _Stream:
         return self
@@ -156,7 +163,7 @@ class _Stream:
         """Launches follow each other."""
 
     def record_event(self, event: Any = None) -> Any:
-        found = _Event(self._clock) if event is None else event
+        found = type("Event", (_Event,), {"clock": self.clock})() if event is None else event
         found.record()
         return found
 
@@ -186,6 +193,7 @@ def _properties(gpu: Gpu) -> SimpleNamespace:
         memory_clock_rate=int(gpu.number("clock.memory_hz") / 1000),
         is_integrated=0,
         is_multi_gpu_board=0,
+        gcnArchName="",
     )
 
 

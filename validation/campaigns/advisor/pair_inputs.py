@@ -41,7 +41,7 @@ def drawn_inputs() -> dict[str, Arrays]:
     u, k = np.mgrid[:32, :32]
     size = np.where(k == 0, np.sqrt(1 / 32), np.sqrt(2 / 32))
     found["dct32"] = {"basis": (np.cos(np.pi * (2 * u + 1) * k / 64) * size).astype(np.float32).ravel()}
-    return found | _of_round_12() | _of_round_13() | _of_round_14() | _of_round_15()
+    return found | _of_round_12() | _of_round_13() | _of_round_14() | _of_round_15() | _of_rounds_16_and_17()
 
 
 def _of_round_12() -> dict[str, Arrays]:
@@ -214,3 +214,86 @@ def _bags(random: np.random.Generator, bags: int, rows: int) -> Arrays:
     indices = random.integers(1, rows, int(offsets[-1]))
     indices = np.where(random.random(len(indices)) < 0.1, 0, indices).astype(np.int32)
     return {"indices": indices, "offsets": offsets, "weights": random.random(len(indices), dtype=np.float32)}
+
+
+def _of_rounds_16_and_17() -> dict[str, Arrays]:
+    return {
+        "eos_invert": _equation_of_state(np.random.default_rng(521), cells=405504),
+        "hertz_contacts": _packed_spheres(np.random.default_rng(621), side=32),
+        "document_scores": _documents(np.random.default_rng(1707), tokens=540672),
+        "ring_ntt": _ring(np.random.default_rng(1712), size=1024, limbs=6, transforms=198),
+    }
+
+
+def _equation_of_state(random: np.random.Generator, cells: int) -> Arrays:
+    """A table of energies, and cells whose temperature is sought near where it is."""
+    rows, columns = np.meshgrid(np.arange(32), np.arange(64), indexing="ij")
+    energy = 2.0 + 0.11 * columns + 0.02 * rows + 0.4 * np.tanh((columns - 30 - 0.4 * rows) / 5)
+    density, true = random.uniform(0, 31, cells), random.uniform(1, 62, cells)
+    arrays = {
+        "density": density,
+        "energy": 2.0 + 0.11 * true + 0.02 * density + 0.4 * np.tanh((true - 30 - 0.4 * density) / 5),
+        "energy_table": energy,
+        "pressure_table": 1.0 + 0.09 * columns + 0.12 * rows,
+        "temperature": np.clip(true + random.normal(0, 1.5, cells), 0, 62.9),
+    }
+    return {name: values.astype(np.float32) for name, values in arrays.items()}
+
+
+def _packed_spheres(random: np.random.Generator, side: int) -> Arrays:
+    """Spheres near the places of a cubic grid, and the pairs of neighbours, each once."""
+    index = np.arange(side**3)
+    x, y, z = index % side, index // side % side, index // side**2
+    centres = np.stack([x, y, z], axis=1) + random.uniform(-0.12, 0.12, (side**3, 3))
+    radii = random.uniform(0.45, 0.53, side**3)
+    velocities = np.zeros((side**3, 4))
+    velocities[:, :3] = random.normal(0, 0.2, (side**3, 3))
+    pairs = []
+    for dz, dy, dx in np.ndindex(2, 3, 3):
+        step = (int(dz), int(dy) - 1, int(dx) - 1)
+        if step <= (0, 0, 0):
+            continue
+        in_row = (x + step[2] >= 0) & (x + step[2] < side)
+        inside = in_row & (y + step[1] >= 0) & (y + step[1] < side) & (z + step[0] < side)
+        first = index[inside]
+        pairs.append(np.stack([first, first + step[2] + side * (step[1] + side * step[0])], axis=1))
+    every = np.concatenate(pairs)
+    return {
+        "spheres": np.concatenate([centres, radii[:, None]], axis=1).astype(np.float32),
+        "velocities": velocities.astype(np.float32),
+        "pairs": every[np.lexsort((every[:, 1], every[:, 0]))].astype(np.int32),
+    }
+
+
+def _documents(random: np.random.Generator, tokens: int) -> Arrays:
+    lengths = random.lognormal(4.8, 0.8, 8000).astype(np.int64) + 3
+    token = np.minimum(random.zipf(1.3, tokens), 30000) - 1
+    return {
+        "document": np.repeat(np.arange(8000, dtype=np.int32), lengths)[:tokens],
+        "token": token.astype(np.int32),
+    }
+
+
+def _ring(random: np.random.Generator, size: int, limbs: int, transforms: int) -> Arrays:
+    """Primes below 2^30 with roots of unity for a transform of ``size``, in the order of reversed bits."""
+    primes: list[int] = []
+    candidate = (1 << 30) + 1
+    while len(primes) < limbs:
+        candidate -= 2 * size
+        if all(candidate % d for d in range(2, int(candidate**0.5) + 1)):
+            primes.append(candidate)
+    places = size.bit_length() - 1
+    order = [int(f"{i:0{places}b}"[::-1], 2) for i in range(size)]
+    roots = np.zeros((limbs, size), np.uint32)
+    for limb, prime in enumerate(primes):
+        powers = (pow(g, (prime - 1) // (2 * size), prime) for g in range(2, 100))
+        root = next(one for one in powers if pow(one, size, prime) == prime - 1)
+        roots[limb] = [pow(root, exponent, prime) for exponent in order]
+    every = np.array(primes, np.uint32)
+    modulus = every[np.arange(transforms) % limbs].astype(np.int64)
+    return {
+        "primes": every,
+        "roots": roots,
+        "root_quotients": ((roots.astype(np.uint64) << np.uint64(32)) // every[:, None]).astype(np.uint32),
+        "coefficients": random.integers(0, modulus[:, None], (transforms, size)).astype(np.uint32),
+    }

@@ -130,6 +130,8 @@ PAIRS: Final[Mapping[str, tuple[ChangedKernel, ...]]] = {
     "thirteenth_round": read_round("round_13", "v100"),
     "fourteenth_round": read_round("round_14", "a100-40"),
     "fifteenth_round": read_round("round_15", "a100-40"),
+    "sixteenth_round": read_round("round_16", "h100-sxm"),
+    "seventeenth_round": read_round("round_17", "h100-sxm"),
 }
 DEVELOPED: Final = ("tenth_round", "eleventh_round", "twelfth_round", "thirteenth_round")
 """Rounds that the method of today was made on; the others judge it."""
