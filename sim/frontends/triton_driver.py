@@ -12,11 +12,12 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 
@@ -230,8 +231,8 @@ def _handles() -> int:
     unload = getattr(CompiledKernel, "__del__", None)
     if unload is not None:
 
-        def unload_others(kernel: Any) -> None:
-            if not isinstance(getattr(kernel, "module", None), LoadedBinary):
+        def unload_others(kernel: Any, ours: type = LoadedBinary) -> None:
+            if not isinstance(getattr(kernel, "module", None), ours):
                 unload(kernel)
 
         CompiledKernel.__del__ = unload_others
@@ -380,14 +381,16 @@ def start(driver: SimulatedDriver) -> Callable[[], None]:
         def call(*arguments: Any, **options: Any) -> Any:
             given = [_named(one) for one in arguments]
             told = {name: _named(one) for name, one in options.items()}
-            if not hasattr(kernel, "configs"):
+            tuner = _autotuner(kernel)
+            if tuner is None:
                 return launch(*given, **told)
             driver.fits = False
-            kept, kernel.cache = kernel.cache, driver.chosen.setdefault(id(kernel), {})
-            try:
+            own = {"cache": driver.chosen.setdefault(id(tuner), {}), "cache_results": False}
+            with ExitStack() as ends:
+                for name, value in own.items():  # what it chose on a GPU before counts no more than a file
+                    if hasattr(tuner, name):
+                        ends.enter_context(patch.object(tuner, name, value))
                 return launch(*given, **told)
-            finally:
-                kernel.cache = kept
 
         return call
 
@@ -410,6 +413,13 @@ def start(driver: SimulatedDriver) -> Callable[[], None]:
                 del os.environ[CACHE]
 
     return stop
+
+
+def _autotuner(kernel: Any) -> Any:
+    """The autotuner of a kernel, which heuristics may lie around; None without one."""
+    while kernel is not None and not hasattr(kernel, "configs"):
+        kernel = getattr(kernel, "fn", None)
+    return kernel
 
 
 def _named(value: Any) -> Any:

@@ -275,7 +275,7 @@ def _imnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         only(m, "S64", "U64")
         _no_carries(o)
         fields = {"dst": o.destination(), **o.long("a"), **o.long("b"), **o.predicate_in()}
-        if o.text() != "!PT":
+        if o.text() not in ("!PT", "!UPT"):
             raise Unknown("the second predicate")
         return BY_NAME["imnmx.s64" if "S64" in m else "imnmx.u64"], fields
     fields = {"dst": o.destination()}

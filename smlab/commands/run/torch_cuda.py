@@ -64,6 +64,8 @@ def _mode() -> Any:
         def __torch_function__(
             self, function: Any, types: Any, arguments: Any = (), options: Any = None
         ) -> Any:
+            if function is torch.device:  # what a script asks for, until a function takes it
+                return function(*arguments, **(options or {}))
             named = {name: _on_cpu(value) for name, value in (options or {}).items()}
             return instead.get(function, function)(*(_on_cpu(value) for value in arguments), **named)
 

@@ -254,14 +254,24 @@ def rows(x, out, columns, count, WIDE: tl.constexpr):
         value = tl.load(x + row * columns + at, mask=at < columns, other=-float("inf"))
         tl.store(out + row, tl.max(value, axis=0))
 
+assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 6)
+assert torch.cuda.get_device_properties(0).multi_processor_count == properties["multiprocessor_count"]
+side: torch.cuda.Stream | None = torch.cuda.Stream()
+began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 torch.manual_seed(0)
 x = torch.rand((40, 50), device=DEVICE)
+assert x.is_cuda and x.device.type == "cuda" and x.get_device() == 0
 out = torch.empty(40, device="cuda")
 kernel = rows.warmup(x, out, 50, 40, WIDE=64, num_warps=2, grid=(1,))
 kernel._init_handles()
 programs = properties["multiprocessor_count"] * properties["max_num_regs"] // (kernel.n_regs * 64)
 assert programs > 40 and kernel.metadata.shared <= properties["max_shared_mem"]
-kernel[(8, 1, 1)](x, out, 50, 40, 64)
+with torch.cuda.device(x.device), torch.cuda.stream(side):
+    began.record()
+    kernel[(8, 1, 1)](x, out, 50, 40, 64)
+    ended.record(torch.cuda.current_stream())
+torch.cuda.synchronize()
+assert abs(began.elapsed_time(ended) * 1e-3 / gpu.runs[-1].seconds - 1) < 1e-9
 assert torch.equal(out, x.max(dim=1).values)
 total = torch.zeros(1, device=DEVICE)
 sums[lambda meta: (triton.cdiv(2000, meta["BLOCK"]),)](x, total, 2000)
@@ -294,6 +304,20 @@ def test_a_configuration_without_room_is_passed_over() -> None:
     assert len(gpu.runs) == 1
     assert kernel.best_config.kwargs == {"BM": 32, "BN": 32}
     assert np.array_equal(out, x.T)
+
+
+def test_an_autotuner_below_heuristics_passes_over_what_has_no_room() -> None:
+    """A kernel that was tuned before says nothing about this one."""
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    large, small = triton.Config({"BM": 1024}, num_warps=16), triton.Config({"BM": 32})
+    with smlab.simulated("rtx-3090"):
+        for configs in ([small, large], [large, small]):
+            out = np.zeros_like(x)
+            tuned = triton.autotune(configs=configs, key=["M"])(kernels.transpose)
+            kernel = triton.heuristics({"BN": lambda _: 32})(tuned)
+            kernel[lambda meta: (64 // meta["BM"], 2)](x, out, 64, 64)
+            assert np.array_equal(out, x.T)
+            assert tuned.best_config is small
 
 
 def test_pytorch_s_tensors_lie_on_the_cpu(arrays: list[np.ndarray]) -> None:
