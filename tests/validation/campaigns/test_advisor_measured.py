@@ -23,7 +23,7 @@ from smlab.validation.campaigns.advisor.pairs import PAIRS, RULES
 from smlab.validation.campaigns.advisor.section import ON_A_CARD
 
 PAGE = Path(__file__).parents[3] / "docs" / "findings" / "advisor-speedups.md"
-NUMBERS = dict(zip(PAIRS, ("10", "11", "12", "13", "14", "15"), strict=True))
+NUMBERS = dict(zip(PAIRS, ("10", "11", "12", "13", "14", "15", "16", "17"), strict=True))
 
 
 def pair(kernel: str, change: str, gain: float, simulated: float, round_of: str = "10") -> MeasuredPair:

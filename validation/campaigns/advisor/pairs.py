@@ -1,9 +1,9 @@
 """Kernels by others, each with one change by hand: what `smlab advise` says of the kernel before, and what
 the change brings.
 
-Six rounds of fifteen, written by people who had seen no rule and no advice. Each was opened when the method
-was frozen, and judged once. What rounds 10 to 13 showed changed the method (`first_runs.json` keeps what it
-was when they were new), so they are kernels that it was made on. Rounds 14 and 15 judge it. The advice is
+Eight rounds of fifteen, written by people who had seen no rule and no advice. Each was opened when the method
+was frozen, and judged once. What rounds 10 to 15 showed changed the method (`first_runs.json` keeps what it
+was when they were new), so they are kernels that it was made on. Rounds 16 and 17 judge it. The advice is
 that of the command as it is called without options; the truth is the whole grid, simulated before and after
 on the same GPU.
 """
@@ -133,7 +133,10 @@ PAIRS: Final[Mapping[str, tuple[ChangedKernel, ...]]] = {
     "sixteenth_round": read_round("round_16", "h100-sxm"),
     "seventeenth_round": read_round("round_17", "h100-sxm"),
 }
-DEVELOPED: Final = ("tenth_round", "eleventh_round", "twelfth_round", "thirteenth_round")
+DEVELOPED: Final = (
+    *("tenth_round", "eleventh_round", "twelfth_round", "thirteenth_round"),
+    *("fourteenth_round", "fifteenth_round"),
+)
 """Rounds that the method of today was made on; the others judge it."""
 
 
