@@ -30,7 +30,7 @@ def test_each_change_is_known_and_rounds_10_to_13_have_each_once() -> None:
         changes = [pair.change for pair in of]
         assert len(changes) == 15
         assert set(changes) <= set(RULES)
-        assert name not in DEVELOPED or len(set(changes)) == 15
+        assert name not in DEVELOPED[:4] or len(set(changes)) == 15
 
 
 def test_every_array_that_a_launch_reads_is_drawn() -> None:
