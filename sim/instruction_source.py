@@ -28,6 +28,10 @@ more to do, an error, another instruction and a barrier that has been told of th
 instruction (or the same again), `RETRY_CYCLES` later than it would, since others must act before."""
 RETRY_CYCLES: Final = 16
 
+OF_OTHERS: Final = 8
+"""By how many bits the mask of a line's dirty sectors is moved where somebody else wrote them before the
+launch: they are written to DRAM like others, and no read waits for that."""
+
 START, NEXT, OPENED, NEAR = 0, 1, 2, 3
 """What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on
 after a barrier; and that what the warp executes next be brought near, which changes nothing but the time

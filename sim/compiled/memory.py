@@ -73,6 +73,7 @@ from smlab.sim.instruction_source import (
     FIRST_RUN,
     GROUP_SLOT,
     LANES,
+    OF_OTHERS,
     RUN_COUNT,
     TO_WRITE,
 )
@@ -1038,10 +1039,11 @@ def way_ticks(st: State, number: int, group: int) -> Word:
 
 @helper
 def _new_l2_line(st: State, tag: int) -> Word:
-    """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM."""
+    """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM. Reads do not
+    wait for what others wrote before the launch."""
     at, dirty = make(st, st.sms, tag)
     if dirty != 0 and st.writes_back == 0:
-        _dram(st, bits_set(dirty), 1)
+        _dram(st, bits_set(dirty), dirty >> OF_OTHERS == 0)
     return at
 
 

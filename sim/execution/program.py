@@ -195,8 +195,9 @@ class SimulatedProgram:
         return self.memory.after()
 
     def forget_caches(self) -> None:
-        """The next launch finds an empty L2, as after a flush."""
-        self.memory.l2.forget()
+        """The next launch finds nothing of its own in L2, as behind a benchmark's flush: that writes more than
+        L2 holds, so each line that is needed has to be written back first."""
+        self.memory.l2.overwrite()
         self._before = None
 
     def launch(self, launch: MachineLaunch, row: Hashable = None) -> MachineRun:

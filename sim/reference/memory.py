@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.sim.instruction_source import UnsampledFetches
+from smlab.sim.instruction_source import OF_OTHERS, UnsampledFetches
 from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import Operation
 from smlab.sim.machine import (
@@ -327,10 +327,11 @@ class MemorySystem:
                 line.valid &= ~(1 << place)
 
     def _write_back(self, evicted: CacheLine | None) -> None:
-        """A line that had to go is written to DRAM, where that was not counted when it was written."""
+        """A line that had to go is written to DRAM, where that was not counted when it was written. Reads do
+        not wait for what others wrote before the launch."""
         writes_back = self.unsampled is not None and self.unsampled.writes_back
         if evicted is not None and evicted.dirty and not writes_back:
-            self._dram(evicted.dirty.bit_count(), writes=True)
+            self._dram(evicted.dirty.bit_count(), writes=evicted.dirty >> OF_OTHERS == 0)
 
     def _l2_ticks(self, operation: str, begins_partial_line: bool) -> int:
         """What a sector takes of what all SMs share on the way to L2."""

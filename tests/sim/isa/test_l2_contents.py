@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
@@ -93,3 +94,43 @@ def test_another_l2_and_a_sampled_grid_find_none_and_leave_none(launch: Launch) 
     kernel.run(other, sms=1)
     assert len(kernel.memory.l2.lines) == 0
     assert kernel.run(small()).cycles == cold.cycles
+
+
+def test_what_others_wrote_is_written_back_before_its_place_is_taken(launch: Launch) -> None:
+    """A benchmark writes more than L2 holds before each launch: every line that is read or written sends
+    another one to DRAM, both engines say the same, and the launch behind finds its own lines."""
+    told = []
+    for engine in ("compiled", "simpy"):
+        kernel = Repeated(launch, L2_LINES // 4, engine)
+        empty = kernel.run(small())
+        kernel.memory.l2.overwrite()
+        cold, warm = kernel.run(small()), kernel.run(small())
+        assert cold.result.memory.dram_sectors == empty.result.memory.dram_sectors + 4 * 2 * kernel.blocks
+        assert cold.cycles >= empty.cycles
+        assert warm.result.memory.dram_sectors == 0
+        told.append((cold.cycles, cold.result.memory.dram_sectors))
+    assert told[0] == told[1]
+
+
+def test_no_read_waits_for_what_others_wrote(launch: Launch) -> None:
+    """Reads wait for writes in DRAM, but not for these, which the launch's own writes would be."""
+    cycles = []
+    for drain in (1e-9, 3e-7):
+        gpu = small(1024).with_values({"dram.write_drain_s": drain}, source="assumed", where="test")
+        kernel = Repeated(launch, 64)
+        kernel.memory.l2.overwrite()
+        cycles.append(kernel.run(gpu).cycles)
+    assert cycles[0] == cycles[1]
+
+
+def test_a_sample_of_a_flushed_l2_takes_as_long_as_all(launch: Launch) -> None:
+    slow = {"dram.sustained_bandwidth_bytes_per_s": 1e11, "dram.write_drain_s": 1e-9}
+    gpu = load_gpu("v100").with_values(slow, source="assumed", where="test")
+    kernel = Repeated(launch, 8192)
+    times = []
+    for sms in (80, 8):
+        kernel.memory.l2.overwrite()
+        times.append(kernel.run(gpu, sms=sms).seconds)
+    kernel.memory.l2.forget()
+    assert times[1] == pytest.approx(times[0], rel=0.15)
+    assert times[0] > 1.5 * kernel.run(gpu).seconds
