@@ -27,13 +27,19 @@ from smlab.hw_bench.sass.image import compiled_resources
 from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray, is_array
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.frontends.protocol import LoadedKernel
-from smlab.sim.frontends.triton_descriptors import KIND, descriptor_parameters
 from smlab.sim.isa.launch.launch import Dim
+from smlab.sim.isa.launch.tensor_map import ELEMENT_TYPES, SPANS, TensorMap
 from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 CACHE: Final = "TRITON_CACHE_DIR"
 MAX_THREADS: Final = 1024
 _FLOATS: Final = {2: "float16", 4: "float32", 8: "float64"}
+DESCRIPTOR: Final = "tensordesc"
+"""How the type of a descriptor that the script makes begins (`triton.tools.tensor_descriptor`)."""
+_REFUSED_DESCRIPTORS: Final = (
+    ("fp4_padded", "numbers of 4 bits"),
+    ("is_im2col", "images as columns"),
+)
 _DEVICES: Final[dict[str, int]] = {}
 """A number for each simulated GPU: Triton keeps what it compiled by the number of the device."""
 
@@ -314,12 +320,59 @@ def _flat(
     if isinstance(kind, tuple | list):
         for n, (inner, part) in enumerate(zip(kind, value, strict=True)):
             yield from _flat(f"{name}[{n}]", inner, part, descriptors, memory)
-    elif str(kind).startswith(KIND):
+    elif str(kind).startswith(DESCRIPTOR):
         yield from descriptor_parameters(name, value, next(descriptors, None), memory)
     elif kind == "nvTmaDesc":
         raise SmlabError.at(name, "a tensor map made by the host is not simulated", None, "a TensorDescriptor")
     elif kind != "constexpr":
         yield name, str(kind), value
+
+
+def descriptor_parameters(
+    name: str, descriptor: Any, compiled: Mapping[str, Any] | None, memory: ArgumentMemory
+) -> Iterator[tuple[str, str, Any]]:
+    """The parameters of one descriptor: name, kind and value of each. On a GPU with a copy engine these are a
+    tensor map, shape and strides; on others a pointer, shape and strides twice, and flags. ``compiled`` is
+    what the compiler decided of its copies; None where they are plain loads and stores.
+
+    Raises:
+        SmlabError: a descriptor that is not simulated, by what it has.
+    """
+    if compiled is None:
+        for n, value in enumerate(_decomposed(descriptor)):
+            yield f"{name}[{n}]", "i64" if n else "*i8", value
+        return
+    refused = [what for key, what in _REFUSED_DESCRIPTORS if compiled.get(key)]
+    if descriptor.padding == "nan":
+        refused.append("NaN for what lies outside")
+    if getattr(descriptor, "round_f32_to_tf32", False):
+        refused.append("copies that round to TF32")
+    if refused:
+        raise SmlabError.at(name, "a tensor descriptor that is not simulated", refused[0])
+    size = int(compiled["elem_size"])
+    *outer, _ = (int(stride) for stride in descriptor.strides)
+    made = TensorMap(
+        array=np.empty(0, dtype=np.uint8),
+        shape=tuple(int(n) for n in reversed(descriptor.shape)),
+        box=tuple(int(n) for n in reversed(compiled["block_size"])),
+        strides_bytes=tuple(size * stride for stride in reversed(outer)),
+        swizzle=list(SPANS)[compiled["swizzle"]],
+    )
+    content = made.content(memory.address_of(name, descriptor.base), ELEMENT_TYPES[compiled["elem_type"]])
+    yield name, "nvTmaDesc", content
+    for n, value in enumerate((*descriptor.shape, *descriptor.strides)):
+        yield f"{name}[{n}]", "i64", int(value)
+
+
+def _decomposed(descriptor: Any) -> list[Any]:
+    """What this release of Triton passes for a descriptor without a copy engine."""
+    try:
+        from triton.backends.driver import decompose_descriptor
+    except ImportError:  # before 3.7
+        own, strides = descriptor.shape, descriptor.strides
+        return [descriptor.base, *own, *strides, descriptor.padding == "nan", *own, *strides]
+    found: list[Any] = decompose_descriptor(descriptor)
+    return found
 
 
 def _packed(where: str, kind: str, value: Any, size: int, memory: ArgumentMemory) -> bytes:

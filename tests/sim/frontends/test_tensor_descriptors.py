@@ -8,7 +8,7 @@ import pytest
 import smlab
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray
-from smlab.sim.frontends.triton_descriptors import descriptor_parameters
+from smlab.sim.frontends.triton_driver import descriptor_parameters
 from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 pytest.importorskip("triton")

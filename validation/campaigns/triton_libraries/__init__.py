@@ -1,0 +1,1 @@
+"""Kernels of published Triton libraries, as their authors call and time them."""
