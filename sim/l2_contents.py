@@ -22,7 +22,8 @@ def no_lines() -> NDArray[np.int64]:
 
 class LevelTwoLines:
     """The lines of one L2, (lines, 3): a line's address over the bytes of a line, the mask of its valid
-    sectors and that of its dirty ones (moved by `OF_OTHERS` where no kernel of ours wrote them); those of a set from the least to the most recently used one.
+    sectors and that of its dirty ones (moved by `OF_OTHERS` where no kernel of ours wrote them); those of a
+    set from the least to the most recently used one.
 
     Whoever runs launches one after the other hands the same object to all of them. The lines are those of
     one shape of cache: a GPU with another L2 finds it empty. Most launches have none after them, so lines are

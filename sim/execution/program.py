@@ -195,8 +195,8 @@ class SimulatedProgram:
         return self.memory.after()
 
     def forget_caches(self) -> None:
-        """The next launch finds nothing of its own in L2, as behind a benchmark's flush: that writes more than
-        L2 holds, so each line that is needed has to be written back first."""
+        """The next launch finds nothing of its own in L2, as behind a benchmark's flush. That writes more
+        than L2 holds, so each line has to be written back before its place is taken."""
         self.memory.l2.overwrite()
         self._before = None
 

@@ -22,8 +22,8 @@ from smlab.sim.instructions import Reason
 from smlab.sim.isa.launch.faults import notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
 from smlab.sim.isa.memory.global_memory import ContentsBefore
-from smlab.sim.lowering import LoweredKernel
 from smlab.sim.l2_contents import LevelTwoLines
+from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, groups_of_sms, machine_from
 from smlab.sim.object_code.loading import ready
 from smlab.sim.options import by_keywords

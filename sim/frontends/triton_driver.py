@@ -323,7 +323,9 @@ def _flat(
     elif str(kind).startswith(DESCRIPTOR):
         yield from descriptor_parameters(name, value, next(descriptors, None), memory)
     elif kind == "nvTmaDesc":
-        raise SmlabError.at(name, "a tensor map made by the host is not simulated", None, "a TensorDescriptor")
+        raise SmlabError.at(
+            name, "a tensor map made by the host is not simulated", None, "a TensorDescriptor"
+        )
     elif kind != "constexpr":
         yield name, str(kind), value
 

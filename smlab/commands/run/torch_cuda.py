@@ -1,7 +1,7 @@
 """PyTorch while a simulated GPU stands in for a real one.
 
-Every tensor lies on the CPU, wherever CUDA is asked for, and says that it lies on ``cuda:0``. What scripts and
-libraries ask of ``torch.cuda`` (is there a GPU, which, what can it do, which stream) is answered for the
+Every tensor lies on the CPU, wherever CUDA is asked for, and says that it lies on ``cuda:0``. What scripts
+and libraries ask of ``torch.cuda`` (is there a GPU, which, what can it do, which stream) is answered for the
 simulated GPU.
 """
 

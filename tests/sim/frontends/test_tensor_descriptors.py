@@ -69,7 +69,9 @@ def test_descriptors_of_the_script(gpu: str, dtype: str) -> None:
 
 def test_a_descriptor_that_asks_for_nan_is_refused() -> None:
     memory = ArgumentMemory(GlobalMemory())
-    asks = SimpleNamespace(padding="nan", base=np.zeros((32, 32), np.float32), shape=[32, 32], strides=[32, 1])
+    asks = SimpleNamespace(
+        padding="nan", base=np.zeros((32, 32), np.float32), shape=[32, 32], strides=[32, 1]
+    )
     compiled = {"swizzle": 3, "elem_size": 4, "elem_type": 7, "block_size": [32, 32], "fp4_padded": False}
     with pytest.raises(SmlabError, match="moved: x: .*NaN for what lies outside"):
         list(descriptor_parameters("moved: x", asks, compiled, memory))

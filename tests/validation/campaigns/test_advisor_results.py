@@ -112,8 +112,8 @@ def _rows_by_others() -> list[str]:
         f"| best constant: {n['constant']['median_error_of_gain']:.0f} % |",
         f"| their intervals of 90 % when new; promises above twice the truth; bounds | 90 %; none; all "
         f"| {_count(old['held'])}; {len(n['above_twice'])}; {bounds['hold']} of {bounds['n']} | |",
-        f"| intervals of today, all eight rounds by others, kinds of changes left out in turn; rounds left out "
-        f"in turn | 85 to 95 % | {every['held']} of {every['n']}; {every['held_rounds']} of {every['n']} "
+        f"| intervals of today, all eight rounds by others, kinds of changes left out in turn; rounds left "
+        f"out in turn | 85 to 95 % | {every['held']} of {every['n']}; {every['held_rounds']} of {every['n']} "
         f"| {every['low']:.2f} to {every['high']:.2f} times the number |",
         f"| the change made is the first advice, among two, among five | "
         f"| {', '.join(str(new['among_the_first'][k]) for k in '125')} of {new['pairs']} | |",

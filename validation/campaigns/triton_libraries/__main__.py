@@ -1,5 +1,6 @@
-"""Forward kernels of Liger, timed as its authors time them (``triton.testing.do_bench``), on the simulated GPU
-beside what they measured.
+"""Forward kernels of Liger on the simulated GPU, beside what its authors measured.
+
+They are timed as there (``triton.testing.do_bench``).
 
 Needs PyTorch (the CPU's), Triton, a release of ``liger-kernel`` on the path, and the table that its source
 distribution carries, ``benchmark/data/all_benchmark_data.csv``. Nothing of either is in this repository.
