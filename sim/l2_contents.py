@@ -64,6 +64,12 @@ class LevelTwoLines:
         self.forget()
         self.overwritten = True
 
+    def for_a_sample(self) -> LevelTwoLines:
+        """What a part of a grid begins with: nothing of launches before, but what somebody else wrote."""
+        found = LevelTwoLines()
+        found.overwritten = self.overwritten
+        return found
+
 
 _FOREIGN: Final = 1 << 50
 """An address behind all that kernels are given."""

@@ -22,7 +22,6 @@ from smlab.sim.instructions import Reason
 from smlab.sim.isa.launch.faults import notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
 from smlab.sim.isa.memory.global_memory import ContentsBefore
-from smlab.sim.l2_contents import LevelTwoLines
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, groups_of_sms, machine_from
 from smlab.sim.object_code.loading import ready
@@ -203,13 +202,9 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     share = _clustered(launch, gpu, count)
     # A block that has an SM of its own needs no sample.
     if launch.blocks > count != all_sms and share is not None:
-        overwritten = launch.memory.l2.overwritten
-        launch.memory.l2.forget()  # what a part of the grid leaves there tells nothing of the whole grid's
-        found = _sampled(launch, *share, options, overwritten)
+        found = _sampled(launch, *share, options)
         if found is not None:
             return found
-        if overwritten:
-            launch.memory.l2.overwrite()
     return _whole(launch, gpu, options)
 
 
@@ -256,11 +251,8 @@ def _clustered(launch: MachineLaunch, gpu: Gpu, count: int) -> tuple[Gpu, int] |
     return gpu.with_values({"gpu.sms": used}, "assumed: the SMs that clusters find room on"), count
 
 
-def _sampled(
-    launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOptions, overwritten: bool
-) -> MachineRun | None:
-    """The run of a part of the grid; None for a grid that is small enough to run whole. ``overwritten``: L2
-    begins full of what somebody else wrote (`LevelTwoLines`)."""
+def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOptions) -> MachineRun | None:
+    """The run of a part of the grid; None for a grid that is small enough to run whole."""
     all_sms = gpu.integer("gpu.sms")
     machine = _share_of_machine(launch, gpu, count, options.policy)
     whole = lower_machine_code(launch, machine, count, blocks=1)
@@ -277,6 +269,8 @@ def _sampled(
     # The last wave is as full as the whole run's: what is left out are whole waves.
     wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room + each % room) * count
     wanted = min(wanted, launch.blocks)
+    l2 = launch.memory.l2.for_a_sample()
+    launch.memory.l2.forget()  # what a part of the grid leaves there tells nothing of the whole grid's
     estimates: list[GridEstimate] = []
     reads: list[float] = []
     sources: list[MachineSource] = []
@@ -298,10 +292,7 @@ def _sampled(
         unsampled = dataclasses.replace(unsampled, writes_back=touched > held)
         source = MachineSource(launch, count, chosen if order is None else order[chosen], unsampled)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
-        l2 = LevelTwoLines()
-        if overwritten:
-            l2.overwrite()
-        lowered = dataclasses.replace(whole, kernel=kernel, source=source, l2=l2)
+        lowered = dataclasses.replace(whole, kernel=kernel, source=source, l2=l2.for_a_sample())
         # What is recorded is the first sample's; of the others only the time is told.
         result = (dataclasses.replace(options, keep=Record.TOTALS) if sample else options).simulate(lowered)
         sources.append(source)

@@ -288,23 +288,23 @@ class SimulatedLauncher:
         given = [
             one
             for name, kind, value in zip(self.names, self.kinds, arguments, strict=True)
-            for one in _flat(f"{where}: {name}", kind, value, descriptors, memory)
+            for one in _flat(where, name, kind, value, descriptors, memory)
         ]
         # Triton's own launcher passes pointers to scratch memory behind them, one or two by its release.
         scratch = ("global_scratch", "profile_scratch")
         for name in scratch[: max(len(parameters) - len(given), 0)]:
             size = getattr(told, f"{name}_size", 0) * grid[0] * grid[1] * grid[2]
-            given.append((f"{where}: {name}", "*i8", memory.zeros(name, size) if size else 0))
+            given.append((name, "*i8", memory.zeros(name, size) if size else 0))
         if len(given) != len(parameters):
             raise SmlabError.at(where, "wrong number of arguments", len(given), f"{len(parameters)}")
         packed = [
-            _packed(name, kind, value, parameter.size, memory)
+            _packed(f"{where}: {name}", kind, value, parameter.size, memory)
             for (name, kind, value), parameter in zip(given, parameters, strict=True)
         ]
         return LoadedKernel(
             image,
             packed,
-            names=tuple(name.removeprefix(f"{where}: ") for name, _, _ in given),
+            names=tuple(name for name, _, _ in given),
             block=(32 * told.num_warps, 1, 1),
             grid=grid,
             shared_bytes=max(told.shared - image.shared_bytes, 0),
@@ -313,25 +313,29 @@ class SimulatedLauncher:
 
 
 def _flat(
-    name: str, kind: Any, value: Any, descriptors: Iterator[Mapping[str, Any]], memory: ArgumentMemory
+    where: str,
+    name: str,
+    kind: Any,
+    value: Any,
+    descriptors: Iterator[Mapping[str, Any]],
+    memory: ArgumentMemory,
 ) -> Iterator[tuple[str, str, Any]]:
     """An argument as parameters: a tuple as its parts, a descriptor as what it consists of (``descriptors``
     are what the compiler decided of each), and none for what is compiled in."""
     if isinstance(kind, tuple | list):
         for n, (inner, part) in enumerate(zip(kind, value, strict=True)):
-            yield from _flat(f"{name}[{n}]", inner, part, descriptors, memory)
+            yield from _flat(where, f"{name}[{n}]", inner, part, descriptors, memory)
     elif str(kind).startswith(DESCRIPTOR):
-        yield from descriptor_parameters(name, value, next(descriptors, None), memory)
+        yield from descriptor_parameters(where, name, value, next(descriptors, None), memory)
     elif kind == "nvTmaDesc":
-        raise SmlabError.at(
-            name, "a tensor map made by the host is not simulated", None, "a TensorDescriptor"
-        )
+        found = "a tensor map made by the host is not simulated"
+        raise SmlabError.at(f"{where}: {name}", found, None, "a TensorDescriptor")
     elif kind != "constexpr":
         yield name, str(kind), value
 
 
 def descriptor_parameters(
-    name: str, descriptor: Any, compiled: Mapping[str, Any] | None, memory: ArgumentMemory
+    where: str, name: str, descriptor: Any, compiled: Mapping[str, Any] | None, memory: ArgumentMemory
 ) -> Iterator[tuple[str, str, Any]]:
     """The parameters of one descriptor: name, kind and value of each. On a GPU with a copy engine these are a
     tensor map, shape and strides; on others a pointer, shape and strides twice, and flags. ``compiled`` is
@@ -350,7 +354,7 @@ def descriptor_parameters(
     if getattr(descriptor, "round_f32_to_tf32", False):
         refused.append("copies that round to TF32")
     if refused:
-        raise SmlabError.at(name, "a tensor descriptor that is not simulated", refused[0])
+        raise SmlabError.at(f"{where}: {name}", "a tensor descriptor that is not simulated", refused[0])
     size = int(compiled["elem_size"])
     *outer, _ = (int(stride) for stride in descriptor.strides)
     made = TensorMap(
@@ -360,7 +364,9 @@ def descriptor_parameters(
         strides_bytes=tuple(size * stride for stride in reversed(outer)),
         swizzle=list(SPANS)[compiled["swizzle"]],
     )
-    content = made.content(memory.address_of(name, descriptor.base), ELEMENT_TYPES[compiled["elem_type"]])
+    content = made.content(
+        memory.address_of(f"{where}: {name}", descriptor.base), ELEMENT_TYPES[compiled["elem_type"]]
+    )
     yield name, "nvTmaDesc", content
     for n, value in enumerate((*descriptor.shape, *descriptor.strides)):
         yield f"{name}[{n}]", "i64", int(value)

@@ -74,6 +74,6 @@ def test_a_descriptor_that_asks_for_nan_is_refused() -> None:
     )
     compiled = {"swizzle": 3, "elem_size": 4, "elem_type": 7, "block_size": [32, 32], "fp4_padded": False}
     with pytest.raises(SmlabError, match="moved: x: .*NaN for what lies outside"):
-        list(descriptor_parameters("moved: x", asks, compiled, memory))
+        list(descriptor_parameters("moved", "x", asks, compiled, memory))
     asks.padding = "zero"
-    assert len(list(descriptor_parameters("moved: x", asks, compiled, memory))) == 5
+    assert len(list(descriptor_parameters("moved", "x", asks, compiled, memory))) == 5

@@ -105,6 +105,42 @@ def test_the_upper_word_of_minus_a_shifted_word_is_refused(
         run(launch(["LEA.HI R4, -R0, R3, RZ, 0x7", "EXIT"], np.zeros(1, dtype=np.int32)))
 
 
+def test_a_copy_to_a_uniform_register_s_place(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """Triton writes a register, a uniform one and an offset, where the copy may lack its predicate too."""
+    out = np.arange(64, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "UMOV UR4, 0x200",
+        "SHF.L.U32 R3, R0, 0x2, RZ",
+        "LDGSTS.E [R3+UR4+0x40], [R22.64]",
+        "LDGDEPBAR",
+        "DEPBAR.LE SB0, 0x0",
+        "LDS R4, [R3+0x240]",
+        "STG.E.SYS [R22+0x80], R4",
+        "EXIT",
+    ]
+    run(launch(lines, out, shared=1024))
+    assert out.tolist() == [*range(32), *range(32)]
+
+
+def test_minima_of_uniform_words_of_64_bits(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """As CUDA 13 writes them for sm_120."""
+    out = np.zeros(64, dtype=np.int32)
+    lines = [
+        *POINTER,
+        *("UMOV UR4, 0xffffffff", "UMOV UR5, 0xfffffffe", "UMOV UR6, 0x5", "UMOV UR7, URZ"),
+        "UIMNMX.S64 UPT, UPT, UR8, UR4, UR6, UPT, !UPT",
+        "UIMNMX.S64 UPT, UPT, UR10, UR4, UR6, !UPT, !UPT",
+        "IMAD.U32 R4, RZ, RZ, UR9",
+        "IMAD.U32 R5, RZ, RZ, UR10",
+        "STG.E.SYS [R22], R4",
+        "STG.E.SYS [R22+0x80], R5",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    assert out.tolist() == [*([-2] * 32), *([5] * 32)]
+
+
 def test_halves_and_singles_mix(launch: Launch, run: Callable[..., MachineRun]) -> None:
     """What CUDA 13 writes from sm_100 on for sums and products of halves in singles."""
     out = np.zeros((5, 32), dtype=np.float32)

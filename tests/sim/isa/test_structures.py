@@ -53,8 +53,8 @@ ld.param.u64 %w1, [given]; mul.wide.u32 %w2, %r0, 4; add.u64 %w1, %w1, %w2; st.g
 ret; }"""
 
 
-def image(text: str) -> Any:
-    return from_cubin(assemble(text, "sm_90a")[0], "k", "k")
+def image(text: str, architecture: str = "sm_90a") -> Any:
+    return from_cubin(assemble(text.replace("sm_90a", architecture), architecture)[0], "k", "k")
 
 
 def test_pointers_and_scalars_lie_where_the_structure_has_them() -> None:
@@ -73,10 +73,13 @@ def test_arrays_of_a_structure_have_names_and_are_no_parameters() -> None:
     assert [a.name for a in launch.allocations] == ["x", "y"]
 
 
-def test_a_tensor_map_lies_in_a_structure() -> None:
+@pytest.mark.parametrize("architecture", ["sm_90a", "sm_120"])
+def test_a_tensor_map_lies_in_a_structure(architecture: str) -> None:
+    """Its address is that of the parameters and a number. Each architecture keeps that in its own place."""
     numbers, out = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
     given = Structure(bytes(192), {0: out, 64: TensorMap(numbers, (64,), (64,))})
-    functional.run(MachineLaunch(image(BOX), (1, 1, 1), (64, 1, 1), [given], dynamic_shared_bytes=2048))
+    code = image(BOX, architecture)
+    functional.run(MachineLaunch(code, (1, 1, 1), (64, 1, 1), [given], dynamic_shared_bytes=2048))
     assert np.array_equal(out, numbers)
 
 
