@@ -112,8 +112,8 @@ class SimulatedDriver:
         return GlobalMemory() if self._memory is None else self._memory.after()
 
     def launch(self, kernel: LoadedKernel) -> None:
+        self.launches += 1
         if not self.dry:
-            self.launches += 1
             self.seconds += self.launched(kernel)
 
     def get_current_target(self) -> Any:
@@ -184,20 +184,26 @@ class SimulatedEvent:
 
 
 def benchmarked(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
-    """What Triton's autotuner asks of a configuration: how long it takes, in ms. Without tuning nothing is
-    run: the first one that the GPU has room for is as good as any, and no other is."""
+    """What an autotuner asks of a configuration: how long it takes, in ms. Without tuning nothing is run: the
+    first one that the GPU has room for is as good as any, and no other is. Nor is what launches nothing."""
     driver = _active()
     if driver.tune:
         return measured(call, quantiles=quantiles)
     milliseconds = float("inf")
     if not driver.fits:
-        driver.dry = True
+        launches, driver.dry = driver.launches, True
         try:
             call()  # it is compiled; too much shared memory is an error, which the autotuner knows
         finally:
             driver.dry = False
-        driver.fits, milliseconds = True, 1.0
+        if driver.launches > launches:
+            driver.fits, milliseconds = True, 1.0
     return milliseconds if quantiles is None else [milliseconds] * len(quantiles)
+
+
+def begin_choice() -> None:
+    """The configurations that follow are another kernel's."""
+    _active().fits = False
 
 
 def measured(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,11 +55,13 @@ def simulated(gpu: str | Path | Gpu = "v100", *, tune: bool = False, **how: Any)
 
 class ScriptGpu:
     """A GPU that scripts launch on. ``runs`` are the launches so far, each a `MachineRun`; those of a kernel
-    whose launches agree are one and the same."""
+    whose launches agree are one and the same. ``not_simulated`` counts the operators that functions of
+    ``torch.compile`` left to PyTorch (products, convolutions), which are in no time."""
 
     def __init__(self, gpu: Gpu, tune: bool, how: dict[str, Any]) -> None:
         self.gpu = gpu
         self.runs: list[MachineRun] = []
+        self.not_simulated: Counter[str] = Counter()
         self._tune = tune
         self._how = how
         self._ends = ExitStack()
@@ -66,7 +69,9 @@ class ScriptGpu:
         self._launches = SimulatedProgram(gpu, lambda launch: timed(launch, gpu, self._timing))
 
     def __repr__(self) -> str:
-        return f"<{self.gpu.name}, simulated: {len(self.runs)} launches, {self.seconds:.3g} s>"
+        left = ", ".join(f"{count} {name}" for name, count in sorted(self.not_simulated.items()))
+        without = f"; computed by PyTorch, in no time: {left}" if left else ""
+        return f"<{self.gpu.name}, simulated: {len(self.runs)} launches, {self.seconds:.3g} s{without}>"
 
     @property
     def seconds(self) -> float:
@@ -94,7 +99,7 @@ class ScriptGpu:
             driver = SimulatedDriver(_target(self.gpu), self._launched, memory, tune=self._tune, flush=flush)
             self._ends.callback(start(driver))
         if "torch" in sys.modules or importlib.util.find_spec("torch") is not None:
-            self._ends.enter_context(torch_on_simulated_gpu(self.gpu, driver))
+            self._ends.enter_context(torch_on_simulated_gpu(self.gpu, driver, self.not_simulated))
         if importlib.util.find_spec("numba_cuda") is not None:
             self._ends.callback(_numba_launches(self))
         return self

@@ -7,12 +7,18 @@ simulated GPU.
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
+from smlab.commands.run.torch_compile import compiled_for_simulated_gpu, is_tracing
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.frontends.triton_driver import SimulatedDriver, SimulatedEvent
 
@@ -22,16 +28,39 @@ _LANES: Final = 32
 
 
 @contextmanager
-def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None) -> Iterator[None]:
-    """PyTorch's CUDA is ``gpu`` until the context ends; ``driver`` keeps its clock (None without Triton)."""
+def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Counter[str]) -> Iterator[None]:
+    """PyTorch's CUDA is ``gpu`` until the context ends; ``driver`` keeps its clock (None without Triton).
+    ``left`` counts what compiled functions leave to PyTorch."""
     import torch
 
+    answers = _answers(gpu, driver)
+    compile, mode = torch.compile, _mode()
     with ExitStack() as ends:
-        for name, answer in _answers(gpu, driver).items():
+
+        @cache
+        def prepare() -> None:
+            try:
+                ends.enter_context(compiled_for_simulated_gpu(answers, type(mode), left))
+            except (ImportError, AttributeError) as error:
+                found = f"does not compile for a simulated GPU ({error})"
+                raise SmlabError.at("torch.compile", found, torch.__version__, "PyTorch 2.13") from error
+
+        def compiling(*arguments: Any, **how: Any) -> Any:
+            prepare()
+            return compile(*arguments, **how)
+
+        if driver is not None and "torch._dynamo" in sys.modules:  # what was compiled before is compiled anew
+            try:
+                prepare()
+            except SmlabError as error:  # a script that compiles nothing has no need of it
+                warnings.warn(str(error), stacklevel=2)
+        for name, answer in answers.items():
             ends.enter_context(patch.object(torch.cuda, name, answer, create=True))
         default = torch.set_default_device
         ends.enter_context(patch.object(torch, "set_default_device", lambda one: default(_on_cpu(one))))
-        ends.enter_context(_mode())
+        if driver is not None:
+            ends.enter_context(patch.object(torch, "compile", compiling))
+        ends.enter_context(mode)
         yield
 
 
@@ -50,20 +79,23 @@ def _mode() -> Any:
     from torch.overrides import TorchFunctionMode
 
     tensor = torch.Tensor
+    is_cpu, is_cuda, device = tensor.is_cpu.__get__, tensor.is_cuda.__get__, tensor.device.__get__
     instead: dict[Any, Callable[..., Any]] = {
         tensor.cuda: lambda one, *_, **__: one,
         tensor.pin_memory: lambda one, *_, **__: one,
         tensor.record_stream: lambda *_: None,
         tensor.get_device: lambda _: _DEVICE[1],
-        tensor.is_cuda.__get__: lambda _: True,
+        tensor.is_cuda.__get__: lambda one: is_cpu(one) or is_cuda(one),
         tensor.is_cpu.__get__: lambda _: False,
-        tensor.device.__get__: lambda one: torch.device(*_DEVICE),
+        tensor.device.__get__: lambda one: torch.device(*_DEVICE) if is_cpu(one) else device(one),
     }
 
     class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
         def __torch_function__(
             self, function: Any, types: Any, arguments: Any = (), options: Any = None
         ) -> Any:
+            if is_tracing():
+                return function(*arguments, **(options or {}))
             if function is torch.device:  # what a script asks for, until a function takes it
                 return function(*arguments, **(options or {}))
             named = {name: _on_cpu(value) for name, value in (options or {}).items()}

@@ -33,12 +33,15 @@ def main() -> None:
     parser.add_argument("table", type=Path, help="all_benchmark_data.csv")
     parser.add_argument("kernel", choices=sorted(CALLS), help="by its name in the table")
     parser.add_argument("--card", choices=sorted(CARDS), required=True, help="by its name in the table")
+    parser.add_argument(
+        "--provider", choices=("liger", "torch_compile"), default="liger", help="whose kernel"
+    )
     parser.add_argument("--most", type=int, default=1 << 40, help="leave out rows of a greater size")
     given = parser.parse_args()
     gpu = load_gpu(CARDS[given.card])
     importlib.import_module("smlab").simulated(gpu, sms=4).start()  # the front door, which no room imports
     testing = importlib.import_module("triton.testing")
-    for row in _rows(given.table, given.kernel, given.card):
+    for row in _rows(given.table, given.kernel, given.provider, given.card):
         if int(row["x_value"]) > given.most:
             continue
         simulated_us = testing.do_bench(CALLS[given.kernel](row)) * 1e3 + gpu.number(EVENTS) * 1e6
@@ -47,13 +50,13 @@ def main() -> None:
         print(json.dumps(told | {"measured_us": round(measured_us, 2)}), flush=True)
 
 
-def _rows(table: Path, kernel: str, card: str) -> Iterator[Row]:
-    """Forward times of Liger's own kernel, in the table's order."""
+def _rows(table: Path, kernel: str, provider: str, card: str) -> Iterator[Row]:
+    """Forward times of one provider's kernel, in the table's order."""
     wanted = {
         "kernel_name": kernel,
         "gpu_name": card,
         "metric_name": "speed",
-        "kernel_provider": "liger",
+        "kernel_provider": provider,
         "kernel_operation_mode": "forward",
     }
     with table.open() as file:
@@ -125,12 +128,27 @@ def _distance(module: str, name: str, *more: object) -> Callable[[Row], Callable
     return make
 
 
+def _embedding(row: Row) -> Callable[[], object]:
+    """Of numbers drawn at random, as there."""
+    asked, many = _asked(row)
+    torch = importlib.import_module("torch")
+    torch.manual_seed(0)
+    weight, chosen = _tensor(many, asked["D"], like=asked), torch.randint(0, many, (asked["B"], asked["T"]))
+    if row["kernel_provider"] == "torch_compile":
+        look_up = torch.compile(torch.nn.functional.embedding)
+        look_up(chosen, weight)  # it is compiled before the clock starts
+        return lambda: look_up(chosen, weight)
+    call = _function("experimental.embedding", "LigerEmbeddingFunction")
+    return lambda: call(weight, chosen)
+
+
 CALLS: Final[Mapping[str, Callable[[Row], Callable[[], object]]]] = {
     "rms_norm": _rms_norm,
     "layer_norm": _layer_norm,
     "rope": _rope,
     "softmax": _softmax,
     "relu_squared": _relu_squared,
+    "embedding": _embedding,
     "tvd": _distance("tvd", "LigerTVDLossFunction", None, "batchmean", -100),
     "kl_div": _distance("kl_div", "LigerKLDivLossFunction", "batchmean", False, 1e-10),
 }

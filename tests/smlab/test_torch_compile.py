@@ -1,0 +1,144 @@
+"""Functions of ``torch.compile`` on a simulated GPU. Needs PyTorch, which CI has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import smlab
+from smlab.commands.run.simulated import ScriptGpu
+from smlab.hw_bench.errors import SmlabError
+
+torch: Any = pytest.importorskip("torch")
+pytest.importorskip("triton")
+pytestmark = pytest.mark.filterwarnings("ignore")  # what PyTorch warns of is its own
+
+
+@pytest.fixture
+def gpu() -> Iterator[ScriptGpu]:
+    with smlab.simulated("a100-40") as one:
+        torch.manual_seed(0)
+        yield one
+
+
+def _softmax(x: Any) -> Any:
+    return torch.nn.functional.softmax(x * 2, dim=-1)
+
+
+def _turned(x: Any) -> Any:
+    """As rotary embeddings do: pieces of rows, put together again."""
+    left, right = x.chunk(2, dim=-1)
+    return torch.cat([left * 2 - right, right * 2 + left], dim=-1)
+
+
+def _with_constants(x: Any) -> Any:
+    numbers = torch.arange(x.shape[-1], device="cuda") + torch.ones(1, 1, device=x.device)
+    return x + numbers.to("cuda") + torch.tensor([1.0]).cuda()
+
+
+def _indexed(x: Any) -> Any:
+    return x[3:40, ::2].clone() + x.sum()
+
+
+def _in_pieces(x: Any) -> Any:
+    """`item` and `tolist` end what is compiled at once."""
+    many = int((x * 3).abs().sum().item())
+    first = (torch.ones(2, device="cuda") + x.sum() * 0).tolist()[0]
+    left, right = x * 2, x + 1
+    return left * many - right * first + (left + right)
+
+
+@pytest.mark.parametrize("function", [_softmax, _turned, _with_constants, _indexed, _in_pieces])
+def test_a_compiled_function_computes_what_pytorch_does(
+    gpu: ScriptGpu, function: Callable[[Any], Any]
+) -> None:
+    x = torch.randn(48, 500, device="cuda")
+    done = torch.compile(function)(x)
+    assert gpu.runs
+    assert gpu.seconds > 0
+    assert not gpu.not_simulated
+    torch.testing.assert_close(done, function(x))
+    assert done.is_cuda
+
+
+def test_a_function_that_changes_its_argument(gpu: ScriptGpu) -> None:
+    def add(x: Any) -> Any:
+        x.add_(1)
+        return x * 2
+
+    x = torch.zeros(300)
+    assert torch.equal(torch.compile(add)(x), torch.full((300,), 2.0))
+    assert torch.equal(x, torch.ones(300))
+
+
+def test_gradients_are_computed_by_kernels(gpu: ScriptGpu) -> None:
+    layers = torch.nn
+    model = layers.Sequential(layers.LayerNorm(64), layers.GELU(), layers.LayerNorm(64)).cuda()
+    x = torch.randn(16, 64, device="cuda")
+    model(x).square().sum().backward()
+    expected = [one.grad.clone() for one in model.parameters()]
+    model.zero_grad()
+    loss = torch.compile(model)(x).square().sum()
+    forward = len(gpu.runs)
+    loss.backward()
+    assert 0 < forward < len(gpu.runs)
+    for one, gradient in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(one.grad, gradient)
+
+
+def test_what_a_library_computes_is_named(gpu: ScriptGpu) -> None:
+    a, b = torch.randn(64, 32), torch.randn(32, 48)
+    done = torch.compile(lambda: torch.relu(a @ b))()
+    torch.testing.assert_close(done, torch.relu(a @ b))
+    assert gpu.not_simulated == {"aten.mm": 1}
+    assert "computed by PyTorch, in no time: 1 aten.mm" in repr(gpu)
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_max_autotune_writes_the_product_itself(tune: bool) -> None:
+    with smlab.simulated("h100-sxm", tune=tune) as gpu:
+        a, b = torch.randn(64, 64).half(), torch.randn(64, 64).half()
+        done = torch.compile(lambda a, b: torch.relu(a @ b), mode="max-autotune")(a, b)
+        torch.testing.assert_close(done, torch.relu(a @ b), rtol=1e-2, atol=1e-2)
+        assert not gpu.not_simulated
+        assert (len(gpu.runs) > 1) is tune  # each configuration has its own
+
+
+def test_flex_attention(gpu: ScriptGpu) -> None:
+    attention: Any = pytest.importorskip("torch.nn.attention.flex_attention")
+    q, k, v = (torch.randn(1, 2, 128, 32).half() for _ in range(3))
+
+    def causal(score: Any, batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return torch.where(query >= key, score, -float("inf"))
+
+    done = torch.compile(attention.flex_attention)(q, k, v, score_mod=causal)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(done, expected, rtol=1e-2, atol=1e-2)
+    assert gpu.runs
+    assert not gpu.not_simulated
+
+
+def test_each_gpu_has_code_of_its_own_and_none_is_left() -> None:
+    twice = torch.compile(lambda x: x * 2)
+    machine_code = []
+    for name in ("a100-40", "h100-sxm"):
+        with smlab.simulated(name) as gpu:
+            assert torch.equal(twice(torch.ones(5000)), torch.full((5000,), 2.0))
+            machine_code.append([one.text for one in gpu.runs[0].instructions])
+    assert machine_code[0] != machine_code[1]
+    assert not torch.cuda.is_available()
+    assert torch.equal(twice(torch.ones(3)), torch.full((3,), 2.0))
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_another_pytorch_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._inductor.runtime.benchmarking as benchmarking
+
+    monkeypatch.delattr(benchmarking, "Benchmarker")
+    gpu = smlab.simulated("a100-40")
+    with pytest.warns(UserWarning, match="^torch.compile: "):
+        gpu.start()
+    with gpu, pytest.raises(SmlabError, match=r"^torch.compile: .*expected PyTorch 2.13"):
+        torch.compile(_softmax)
