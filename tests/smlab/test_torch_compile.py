@@ -35,7 +35,7 @@ def _turned(x: Any) -> Any:
 
 def _with_constants(x: Any) -> Any:
     numbers = torch.arange(x.shape[-1], device="cuda") + torch.ones(1, 1, device=x.device)
-    return x + numbers.to("cuda") + torch.tensor([1.0]).cuda()
+    return x.cpu().cuda() + numbers.to("cuda") + torch.tensor([1.0]).cuda()
 
 
 def _indexed(x: Any) -> Any:
@@ -61,6 +61,21 @@ def test_a_compiled_function_computes_what_pytorch_does(
     assert not gpu.not_simulated
     torch.testing.assert_close(done, function(x))
     assert done.is_cuda
+
+
+def _not_compiled(x: Any) -> Any:
+    """PyTorch compiles nothing of a function that breaks off in a loop."""
+    for scale in range(2):
+        torch._dynamo.graph_break()
+        square, double = x * x, x + x
+        x = square * scale + (double + square) - (x - square)
+    return x
+
+
+def test_what_is_not_compiled_is_computed_as_ever(gpu: ScriptGpu) -> None:
+    x = torch.randn(50).round()
+    assert torch.equal(torch.compile(_not_compiled)(x), _not_compiled(x))
+    assert not gpu.runs
 
 
 def test_a_function_that_changes_its_argument(gpu: ScriptGpu) -> None:

@@ -79,7 +79,7 @@ def _tracing(ours: type) -> _Replaced:
     from torch._dynamo.eval_frame import skip_code
     from torch._dynamo.variables.torch_function import SymbolicTorchFunctionState
     from torch._inductor import compile_fx as inductor
-    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch._subclasses.meta_utils import MetaTensorDescriber
 
     compile_fx = inductor.compile_fx
@@ -119,7 +119,6 @@ def _tracing(ours: type) -> _Replaced:
     _guard_devices()
     yield SymbolicTorchFunctionState, "__init__", begun
     yield MetaTensorDescriber, "describe_tensor", described
-    yield FakeTensorMode, "avoid_device_init", True
     yield torch.Tensor, "to", to
     yield torch.Tensor, "cuda", lambda self, *_, **how: self.to(torch.device(*_CUDA), **how)
     yield inductor, "compile_fx", derived_on_cpu
