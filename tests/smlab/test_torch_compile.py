@@ -103,6 +103,27 @@ def test_gradients_are_computed_by_kernels(gpu: ScriptGpu) -> None:
         torch.testing.assert_close(one.grad, gradient)
 
 
+@pytest.mark.parametrize("asked", [None, "bfloat16"])
+def test_autocast_computes_in_the_type_that_cuda_would(gpu: ScriptGpu, asked: str | None) -> None:
+    layer, x = torch.nn.Linear(32, 32).cuda(), torch.randn(8, 32, device="cuda")
+
+    def apply(x: Any) -> Any:
+        with torch.autocast("cuda", dtype=asked and getattr(torch, asked)):
+            return layer(x)
+
+    kinds = {apply(x).dtype, torch.compile(apply)(x).dtype}
+    assert kinds == {torch.float16 if asked is None else torch.bfloat16}
+
+
+def test_gradients_within_a_function(gpu: ScriptGpu) -> None:
+    def gradient(x: Any) -> Any:
+        return torch.func.grad(lambda one: (one.sin() * one).sum())(x)
+
+    x = torch.randn(300)
+    torch.testing.assert_close(torch.compile(gradient)(x), x.cos() * x + x.sin())
+    assert gpu.runs
+
+
 def test_what_a_library_computes_is_named(gpu: ScriptGpu) -> None:
     a, b = torch.randn(64, 32), torch.randn(32, 48)
     done = torch.compile(lambda: torch.relu(a @ b))()

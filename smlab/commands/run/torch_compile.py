@@ -9,12 +9,11 @@ computed on the CPU, and take no time.
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import wraps
+from functools import partial, wraps
 from inspect import getattr_static
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +37,15 @@ def is_tracing() -> bool:
     return mode is not None and not hasattr(mode, "counts_operators")
 
 
+def autocast_on_cpu(device: str, dtype: Any = None, *more: Any) -> tuple[Any, ...]:
+    """What `torch.autocast` is asked for, on the CPU: the type, if it is not told, is CUDA's."""
+    import torch
+
+    if device == "cuda" and dtype is None:
+        dtype = torch.get_autocast_dtype(device)
+    return _on("cpu", device), dtype, *more
+
+
 @contextmanager
 def compiled_for_simulated_gpu(answers: Mapping[str, Any], ours: type, left: Counter[str]) -> Iterator[None]:
     """Until the context ends, ``torch.compile`` compiles for CUDA and launches by Triton's active driver.
@@ -53,6 +61,7 @@ def compiled_for_simulated_gpu(answers: Mapping[str, Any], ours: type, left: Cou
         ends.callback(_forget)
         for where, name, instead in (
             *_tracing(ours),
+            *_compiling(ours),
             *_choosing(),
             *_launching(answers, left),
         ):
@@ -68,73 +77,81 @@ _Replaced = Iterator[tuple[Any, str, Any]]
 
 
 def _tracing(ours: type) -> _Replaced:
-    """What Dynamo traces is on CUDA.
+    """What Dynamo traces lies on the CPU, where autograd works, and says that it lies on CUDA.
 
     It need not trace through our mode then, and is not told of it: with a mode it loses values where a
     function is compiled in pieces (2.13). Between the pieces it would compile the mode itself, and take one
     operator's code for another's.
     """
-    import torch
-    import torch._inductor.config as settings
     from torch._dynamo.eval_frame import skip_code
+    from torch._dynamo.output_graph import SubgraphTracer
+    from torch._dynamo.variables.ctx_manager import AutocastModeVariable
+    from torch._dynamo.variables.tensor import TensorVariable
     from torch._dynamo.variables.torch_function import SymbolicTorchFunctionState
-    from torch._inductor import compile_fx as inductor
-    from torch._subclasses.fake_tensor import FakeTensor
-    from torch._subclasses.meta_utils import MetaTensorDescriber
+    from torch.utils._pytree import tree_map
 
-    compile_fx = inductor.compile_fx
-    begin, describe, moved = (
+    begin, create, specialize = (
         SymbolicTorchFunctionState.__init__,
-        MetaTensorDescriber.describe_tensor,
-        torch.Tensor.to,
+        SubgraphTracer.create_node,
+        TensorVariable.specialize,
     )
-    on_cpu: list[bool] = []
+    cast = AutocastModeVariable.__init__
 
     def begun(self: Any, stack: Any, *more: Any, **how: Any) -> None:
         alone = [type(one) for one in stack] == [ours]
         begin(self, [] if alone else stack, *more, **how)
 
-    def described(self: Any, tensor: Any, **how: Any) -> Any:
-        told = describe(self, tensor, **how)
-        if on_cpu or told.device.type != "cpu" or isinstance(tensor, FakeTensor):
-            return told
-        return dataclasses.replace(told, device=torch.device(*_CUDA))
+    def created(
+        self: Any, op: str, target: Any, args: Any = None, kwargs: Any = None, *more: Any, **how: Any
+    ) -> Any:
+        if op == "call_method" and target == "cuda":
+            target, args = "to", (args[0], "cpu")
+        if op.startswith("call_"):
+            args, kwargs = tree_map(partial(_on, "cpu"), (args or (), kwargs or {}))
+        return create(self, op, target, args, kwargs, *more, **how)
 
-    def to(self: Any, *where: Any, **how: Any) -> Any:
-        named = {name: _first_gpu(value) for name, value in how.items()}
-        return moved(self, *(_first_gpu(value) for value in where), **named)
+    def cast_on_cpu(self: Any, target_values: Any, *more: Any, **how: Any) -> None:
+        cast(self, autocast_on_cpu(*target_values), *more, **how)
 
-    def derived_on_cpu(module: Any, inputs: Any, *more: Any, **how: Any) -> Any:
-        _put(module, inputs, "cpu")
-        on_cpu.append(True)
-        try:
-            with settings.patch(_NO_GRAPHS):
-                return compile_fx(module, inputs, *more, **{"inner_compile": _compiler(ours), **how})
-        finally:
-            on_cpu.pop()
-            _put(module, inputs, "cuda")
+    def specialized(value: Any) -> Any:
+        told = specialize(value)
+        return told | {"device": _on("cuda", told["device"])}
 
     for function in (ours.__torch_function__, is_tracing):  # type: ignore[attr-defined]
         skip_code(function.__code__)
-    _guard_devices()
     yield SymbolicTorchFunctionState, "__init__", begun
-    yield MetaTensorDescriber, "describe_tensor", described
-    yield torch.Tensor, "to", to
-    yield torch.Tensor, "cuda", lambda self, *_, **how: self.to(torch.device(*_CUDA), **how)
-    yield inductor, "compile_fx", derived_on_cpu
+    yield SubgraphTracer, "create_node", created
+    yield AutocastModeVariable, "__init__", cast_on_cpu
+    yield TensorVariable, "specialize", staticmethod(specialized)
 
 
-def _compiler(ours: type) -> Callable[..., Any]:
-    """Inductor for a graph that was traced on the CPU."""
+def _on(kind: str, value: Any) -> Any:
+    """The device of this kind for another, by its name or itself."""
+    import torch
+
+    if isinstance(value, torch.device) and value.type in ("cpu", "cuda"):
+        return torch.device(*_CUDA) if kind == "cuda" else torch.device(kind)
+    return kind if isinstance(value, str) and value in ("cpu", "cuda", "cuda:0") else value
+
+
+def _compiling(ours: type) -> _Replaced:
+    """Inductor writes Triton for CUDA of graphs that were traced on the CPU."""
     import torch._inductor.config as settings
-    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor import compile_fx as inductor
 
-    def compile_for_cuda(module: Any, inputs: Any, *more: Any, **how: Any) -> Any:
-        _put(module, inputs, "cuda")
+    compile_fx = inductor.compile_fx
+    _guard_devices()
+
+    def for_cuda(module: Any, inputs: Any, *more: Any, **how: Any) -> Any:
+        _put_on_cuda(module, inputs)
         with settings.patch(_NO_GRAPHS), ours():
-            return compile_fx_inner(module, inputs, *more, **how)
+            return inductor.compile_fx_inner(module, inputs, *more, **how)
 
-    return compile_for_cuda
+    def compiled(module: Any, inputs: Any, *more: Any, **how: Any) -> Any:
+        with settings.patch(_NO_GRAPHS):
+            return compile_fx(module, inputs, *more, **{"inner_compile": for_cuda, **how})
+
+    yield inductor, "compile_fx", compiled
 
 
 _SETTINGS: Final = {
@@ -159,37 +176,31 @@ def _forget() -> None:
     DeviceProperties.create.cache_clear()
 
 
-def _put(module: Any, inputs: Any, kind: str) -> None:
-    """What a traced graph says of its device, from now on: autograd runs on none that PyTorch has not, and
-    Inductor writes Triton for CUDA alone."""
+def _put_on_cuda(module: Any, inputs: Any) -> None:
+    """What a traced graph says of its device, from now on."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils._pytree import tree_map
 
-    device = torch.device(*_CUDA) if kind == "cuda" else torch.device(kind)
-
     def put(value: Any) -> Any:
         if isinstance(value, FakeTensor):
-            value.fake_device = device
-        if isinstance(value, str):
-            return kind if value in ("cpu", "cuda", "cuda:0") else value
-        return device if isinstance(value, torch.device) and value.type in ("cpu", "cuda") else value
+            value.fake_device = torch.device(*_CUDA)
+        return _on("cuda", value)
 
     tree_map(put, list(inputs))
-    graphs = [one.graph for one in module.modules() if isinstance(one, torch.fx.GraphModule)]
-    for node in (node for graph in graphs for node in graph.nodes):
-        tree_map(put, [node.meta.get("val"), node.meta.get("example_value")])
-        if node.op in ("call_function", "call_method"):
-            node.args, node.kwargs = tree_map(put, (node.args, node.kwargs))
-            if node.op == "call_method" and node.target in ("cuda", "cpu"):
-                node.target, node.args = "to", (node.args[0], device)
-    for graph in graphs:
-        graph.owning_module.recompile()
+    for one in module.modules():
+        if not isinstance(one, torch.fx.GraphModule):
+            continue
+        for node in one.graph.nodes:
+            tree_map(put, node.meta.get("val"))
+            if node.op == "call_function":
+                node.args, node.kwargs = tree_map(put, (node.args, node.kwargs))
+        one.recompile()
 
 
 def _guard_devices() -> None:
-    """Let PyTorch without CUDA trace what indexes tensors of CUDA. It asks for a guard of the device. That of
-    the CPU, which does nothing, will do. PyTorch with CUDA has one."""
+    """Let PyTorch without CUDA look into tensors that say CUDA. It asks for a guard of the device. The CPU's,
+    which does nothing, will do. PyTorch with CUDA has one."""
     import torch
 
     with suppress(OSError, ValueError):  # another build of PyTorch; a function that indexes then says so
@@ -222,15 +233,6 @@ def _counting(left: Counter[str]) -> Any:
             return operator(*arguments, **(options or {}))
 
     return Counting()
-
-
-def _first_gpu(value: Any) -> Any:
-    """The first GPU for CUDA, of which PyTorch without CUDA knows none."""
-    import torch
-
-    named = value.type if isinstance(value, torch.device) else value
-    by_number = isinstance(value, int) and not isinstance(value, bool)
-    return torch.device(*_CUDA) if by_number or (isinstance(named, str) and named == "cuda") else value
 
 
 def _choosing() -> _Replaced:

@@ -12,12 +12,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import cache
+from functools import cache, wraps
 from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
-from smlab.commands.run.torch_compile import compiled_for_simulated_gpu, is_tracing
+from smlab.commands.run.torch_compile import autocast_on_cpu, compiled_for_simulated_gpu, is_tracing
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.frontends.triton_driver import SimulatedDriver, SimulatedEvent
@@ -58,10 +58,24 @@ def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Count
             ends.enter_context(patch.object(torch.cuda, name, answer, create=True))
         default = torch.set_default_device
         ends.enter_context(patch.object(torch, "set_default_device", lambda one: default(_on_cpu(one))))
+        ends.enter_context(patch.object(torch.amp.autocast_mode.autocast, "__init__", _autocast_begun()))
         if driver is not None:
             ends.enter_context(patch.object(torch, "compile", compiling))
         ends.enter_context(mode)
         yield
+
+
+def _autocast_begun() -> Callable[..., None]:
+    """What begins ``torch.autocast``: CUDA's is the CPU's."""
+    import torch
+
+    begin: Callable[..., None] = torch.amp.autocast_mode.autocast.__init__
+
+    @wraps(begin)
+    def begun(self: Any, device_type: str, dtype: Any = None, *more: Any, **how: Any) -> None:
+        begin(self, *autocast_on_cpu(device_type, dtype), *more, **how)
+
+    return begun
 
 
 def _on_cpu(value: Any) -> Any:
