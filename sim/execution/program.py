@@ -178,10 +178,15 @@ class ProgramRun:
 
 class SimulatedProgram:
     """A program while it is launched, kernel by kernel: ``timed`` runs a launch. Launches lie in
-    `next_memory`."""
+    `next_memory`. Where ``complete``, what a sample leaves out is executed without timing, so that memory
+    holds what the whole grid computes. ``incomplete`` counts the launches of which it does not."""
 
-    def __init__(self, gpu: Gpu, timed: Callable[[MachineLaunch], MachineRun]) -> None:
+    def __init__(
+        self, gpu: Gpu, timed: Callable[[MachineLaunch], MachineRun], *, complete: bool = False
+    ) -> None:
         self.gpu = gpu
+        self.complete = complete
+        self.incomplete = 0
         self.memory = GlobalMemory()
         self._timed = timed
         self._rows: dict[Hashable, ProgramRow] = {}
@@ -217,7 +222,7 @@ class SimulatedProgram:
         if steady is not None and any(one is steady for one in told.runs) and self._executed(launch, place):
             told.count(steady, timed=False)
             return steady
-        run = self._timed(launch)
+        run = self._run(launch)
         last = self._last.get(place)
         if last is not None and place not in self._unsteady and _agree(last, run):
             self._steady[place] = run
@@ -226,11 +231,33 @@ class SimulatedProgram:
         told.count(run, timed=True)
         return run
 
+    def _run(self, launch: MachineLaunch) -> MachineRun:
+        """A timed launch. What a sample leaves out is executed where that is asked for, on the memory that
+        the sample found."""
+        before = ContentsBefore(launch.allocations) if self._completes(launch) else None
+        run = self._timed(launch)
+        if not run.whole:
+            if before is not None:
+                before.go_back()
+            self._execute_rest(launch)
+        return run
+
+    def _completes(self, launch: MachineLaunch) -> bool:
+        """Blocks that wait for each other are executed with timing alone."""
+        return self.complete and not launch.waits_for_itself
+
+    def _execute_rest(self, launch: MachineLaunch) -> None:
+        if self._completes(launch):
+            functional.run(launch)
+        else:
+            self.incomplete += 1
+
     def _executed(self, launch: MachineLaunch, place: Hashable) -> bool:
         """Execute a launch without timing; whether it did what the steady one did. If not, memory is as it
-        was, and its like are timed from now on. Of a kernel that is sampled nothing is executed."""
+        was, and its like are timed from now on. Of a kernel that is sampled nothing is executed, or all."""
         steady = self._steady[place]
         if not steady.whole:
+            self._execute_rest(launch)
             return True
         wanted = np.array([one.executed for one in steady.instructions], dtype=np.int64)
         before = ContentsBefore(launch.allocations)

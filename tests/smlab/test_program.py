@@ -280,6 +280,19 @@ def test_from_python_what_is_launched_is_one_program() -> None:
         gpu.run("nothing.sass", 8, 256, PIXELS, counts)
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_behind_a_sample_the_rest_of_the_grid_is_executed(complete: bool) -> None:
+    """The kernel adds to what is there: blocks of the sample count once. The last launches are not timed."""
+    counts = np.zeros(256, np.int32)
+    with smlab.simulated("v100", sms=1, complete=complete) as gpu:
+        for _ in range(5):
+            gpu.run(KERNEL, 512, 256, PIXELS, counts, 65536, shared_bytes=1024)
+    assert not gpu.runs[0].whole
+    assert gpu.program.simulated < 5
+    assert np.array_equal(counts, 5 * COUNTS) is complete
+    assert ("of 5 launches a sample was executed" in repr(gpu)) is not complete
+
+
 def test_an_array_in_the_place_of_one_that_is_gone_has_its_own_address() -> None:
     """The host gives freed memory to the next array. L2 must not take that for the first one."""
     room = np.zeros(1 << 12, np.uint8)

@@ -24,7 +24,9 @@ from smlab.sim.frontends.protocol import LoadedKernel
 from smlab.sim.frontends.triton_driver import SimulatedDriver, TritonTarget, start
 
 
-def simulated(gpu: str | Path | Gpu = "v100", *, tune: bool = False, **how: Any) -> ScriptGpu:
+def simulated(
+    gpu: str | Path | Gpu = "v100", *, tune: bool = False, complete: bool = True, **how: Any
+) -> ScriptGpu:
     """A simulated GPU on which an unchanged script launches its kernels.
 
         with smlab.simulated("a100-40") as gpu:
@@ -44,13 +46,15 @@ def simulated(gpu: str | Path | Gpu = "v100", *, tune: bool = False, **how: Any)
         gpu: a name, a description's path or a description.
         tune: let Triton's autotuner try its configurations, each in one simulated run; else it takes the
         first.
+        complete: with ``sms``, execute what a sample leaves out as well, without timing it, so that arrays
+        hold what the whole grid computes. Without it they hold what the sampled blocks wrote.
         how: what `smlab.run` takes besides the launch, such as ``sms`` and ``engine``.
     """
     known = {key: value for key, value in how.items() if key in RunKeywords.__annotations__}
     if len(known) != len(how):
         (name, *_) = (key for key in how if key not in known)
         raise TypeError(f"simulated() got an unexpected keyword argument {name!r}")
-    return ScriptGpu(a_gpu("gpu", gpu), tune, known)
+    return ScriptGpu(a_gpu("gpu", gpu), tune, known, complete=complete)
 
 
 class ScriptGpu:
@@ -58,7 +62,7 @@ class ScriptGpu:
     whose launches agree are one and the same. ``not_simulated`` counts the operators that functions of
     ``torch.compile`` left to PyTorch (products, convolutions), which are in no time."""
 
-    def __init__(self, gpu: Gpu, tune: bool, how: dict[str, Any]) -> None:
+    def __init__(self, gpu: Gpu, tune: bool, how: dict[str, Any], *, complete: bool = True) -> None:
         self.gpu = gpu
         self.runs: list[MachineRun] = []
         self.not_simulated: Counter[str] = Counter()
@@ -66,12 +70,22 @@ class ScriptGpu:
         self._how = how
         self._ends = ExitStack()
         self._timing = {key: value for key, value in how.items() if key in TimingKeywords.__annotations__}
-        self._launches = SimulatedProgram(gpu, lambda launch: timed(launch, gpu, self._timing))
+        self._launches = SimulatedProgram(
+            gpu,
+            lambda launch: timed(launch, gpu, self._timing),
+            complete=complete and how.get("sms") is not None,
+        )
 
     def __repr__(self) -> str:
         left = ", ".join(f"{count} {name}" for name, count in sorted(self.not_simulated.items()))
-        without = f"; computed by PyTorch, in no time: {left}" if left else ""
-        return f"<{self.gpu.name}, simulated: {len(self.runs)} launches, {self.seconds:.3g} s{without}>"
+        told = [f"{len(self.runs)} launches, {self.seconds:.3g} s"]
+        if left:
+            told.append(f"computed by PyTorch, in no time: {left}")
+        if self._launches.incomplete:
+            told.append(
+                f"arrays are not whole: of {self._launches.incomplete} launches a sample was executed"
+            )
+        return f"<{self.gpu.name}, simulated: {'; '.join(told)}>"
 
     @property
     def seconds(self) -> float:
