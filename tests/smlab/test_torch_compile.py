@@ -50,7 +50,14 @@ def _in_pieces(x: Any) -> Any:
     return left * many - right * first + (left + right)
 
 
-@pytest.mark.parametrize("function", [_softmax, _turned, _with_constants, _indexed, _in_pieces])
+def _asks_where_it_lies(x: Any) -> Any:
+    return x * 2 if x.is_cuda and x.device == torch.device("cuda", 0) else x * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_softmax, _turned, _with_constants, _indexed, _in_pieces, _asks_where_it_lies],
+)
 def test_a_compiled_function_computes_what_pytorch_does(
     gpu: ScriptGpu, function: Callable[[Any], Any]
 ) -> None:
@@ -61,6 +68,26 @@ def test_a_compiled_function_computes_what_pytorch_does(
     assert not gpu.not_simulated
     torch.testing.assert_close(done, function(x))
     assert done.is_cuda
+
+
+def _in_many_pieces(x: Any, cosine: Any, sine: Any) -> tuple[Any, ...]:
+    left, right = x.chunk(2, dim=-1)
+    u = left * cosine
+    many = int(u.abs().sum().item())
+    v = right * sine
+    found = torch.nonzero(u > 1)
+    first = torch.ones(3, device="cuda").sum().item() + torch.zeros(2, device=x.device).add(1).tolist()[0]
+    w = u - v
+    kinds = torch.unique(w.round()).add(1)
+    p = right * cosine
+    z = p + left * sine
+    return torch.cat([w, z], dim=-1), found * 2, kinds, torch.tensor(many * first)
+
+
+def test_a_function_in_many_pieces_keeps_its_values(gpu: ScriptGpu) -> None:
+    given = torch.randn(2, 64, 128), torch.randn(64, 64), torch.randn(64, 64)
+    torch.testing.assert_close(torch.compile(_in_many_pieces)(*given), _in_many_pieces(*given))
+    assert gpu.runs
 
 
 def _not_compiled(x: Any) -> Any:
@@ -140,6 +167,13 @@ def test_max_autotune_writes_the_product_itself(tune: bool) -> None:
         torch.testing.assert_close(done, torch.relu(a @ b), rtol=1e-2, atol=1e-2)
         assert not gpu.not_simulated
         assert (len(gpu.runs) > 1) is tune  # each configuration has its own
+
+
+def test_what_asks_for_cuda_graphs_has_launches(gpu: ScriptGpu) -> None:
+    x, function = torch.randn(20, 300), torch.compile(_softmax, mode="reduce-overhead")
+    for _ in range(3):
+        torch.testing.assert_close(function(x), _softmax(x))
+    assert len(gpu.runs) == 3
 
 
 def test_flex_attention(gpu: ScriptGpu) -> None:

@@ -144,7 +144,7 @@ def _compiling(ours: type) -> _Replaced:
 
     def for_cuda(module: Any, inputs: Any, *more: Any, **how: Any) -> Any:
         _put_on_cuda(module, inputs)
-        with settings.patch(_NO_GRAPHS), ours():
+        with ours():
             return inductor.compile_fx_inner(module, inputs, *more, **how)
 
     def compiled(module: Any, inputs: Any, *more: Any, **how: Any) -> Any:
