@@ -123,7 +123,7 @@ class ProgramRun:
 
     @property
     def whole(self) -> bool:
-        """Whether every block of every launch ran, so that the arrays hold what the program computes."""
+        """Whether every block of every launch was timed."""
         return all(row.whole for row in self.rows)
 
     @property

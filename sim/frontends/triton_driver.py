@@ -451,7 +451,7 @@ def start(driver: SimulatedDriver) -> Callable[[], None]:
             tuner = _autotuner(kernel)
             if tuner is None:
                 return launch(*given, **told)
-            driver.fits = False
+            begin_choice()
             own = {"cache": driver.chosen.setdefault(id(tuner), {}), "cache_results": False}
             with ExitStack() as ends:
                 for name, value in own.items():  # what it chose on a GPU before counts no more than a file

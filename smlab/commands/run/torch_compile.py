@@ -21,7 +21,9 @@ from unittest.mock import patch
 
 from smlab.sim.frontends.triton_driver import begin_choice, benchmarked
 
-_CUDA: Final = ("cuda", 0)
+DEVICE: Final = ("cuda", 0)
+"""Where tensors say that they lie."""
+_KINDS: Final = ("cpu", "cuda")
 _CPU_GUARD, _CUDA_GUARD = 0, 1
 """The numbers of these devices (``c10::DeviceType``)."""
 
@@ -37,13 +39,24 @@ def is_tracing() -> bool:
     return mode is not None and not hasattr(mode, "counts_operators")
 
 
+def on(kind: str, value: Any) -> Any:
+    """The device of this kind for one of either kind, by its name or itself; anything else as it is."""
+    import torch
+
+    if isinstance(value, str):
+        return kind if value.partition(":")[0] in _KINDS else value
+    if not isinstance(value, torch.device) or value.type not in _KINDS:
+        return value
+    return torch.device(*DEVICE) if kind == "cuda" else torch.device(kind)
+
+
 def autocast_on_cpu(device: str, dtype: Any = None, *more: Any) -> tuple[Any, ...]:
     """What `torch.autocast` is asked for, on the CPU: the type, if it is not told, is CUDA's."""
     import torch
 
     if device == "cuda" and dtype is None:
         dtype = torch.get_autocast_dtype(device)
-    return _on("cpu", device), dtype, *more
+    return on("cpu", device), dtype, *more
 
 
 @contextmanager
@@ -107,7 +120,7 @@ def _tracing(ours: type) -> _Replaced:
         if op == "call_method" and target == "cuda":
             target, args = "to", (args[0], "cpu")
         if op.startswith("call_"):
-            args, kwargs = tree_map(partial(_on, "cpu"), (args or (), kwargs or {}))
+            args, kwargs = tree_map(partial(on, "cpu"), (args or (), kwargs or {}))
         return create(self, op, target, args, kwargs, *more, **how)
 
     def cast_on_cpu(self: Any, target_values: Any, *more: Any, **how: Any) -> None:
@@ -115,7 +128,7 @@ def _tracing(ours: type) -> _Replaced:
 
     def specialized(value: Any) -> Any:
         told = specialize(value)
-        return told | {"device": _on("cuda", told["device"])}
+        return told | {"device": on("cuda", told["device"])}
 
     for function in (ours.__torch_function__, is_tracing):  # type: ignore[attr-defined]
         skip_code(function.__code__)
@@ -123,15 +136,6 @@ def _tracing(ours: type) -> _Replaced:
     yield SubgraphTracer, "create_node", created
     yield AutocastModeVariable, "__init__", cast_on_cpu
     yield TensorVariable, "specialize", staticmethod(specialized)
-
-
-def _on(kind: str, value: Any) -> Any:
-    """The device of this kind for another, by its name or itself."""
-    import torch
-
-    if isinstance(value, torch.device) and value.type in ("cpu", "cuda"):
-        return torch.device(*_CUDA) if kind == "cuda" else torch.device(kind)
-    return kind if isinstance(value, str) and value in ("cpu", "cuda", "cuda:0") else value
 
 
 def _compiling(ours: type) -> _Replaced:
@@ -161,8 +165,6 @@ _SETTINGS: Final = {
     "use_static_cuda_launcher": False,  # the driver launches
     "benchmark_epilogue_fusion": False,  # what follows a product is fused with it
 }
-
-
 _NO_GRAPHS: Final = {"triton.cudagraphs": False}
 """A launch takes as long in a CUDA graph or not. The mode of a compilation asks for them anew."""
 
@@ -184,8 +186,8 @@ def _put_on_cuda(module: Any, inputs: Any) -> None:
 
     def put(value: Any) -> Any:
         if isinstance(value, FakeTensor):
-            value.fake_device = torch.device(*_CUDA)
-        return _on("cuda", value)
+            value.fake_device = torch.device(*DEVICE)
+        return on("cuda", value)
 
     tree_map(put, list(inputs))
     for one in module.modules():

@@ -17,12 +17,17 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
-from smlab.commands.run.torch_compile import autocast_on_cpu, compiled_for_simulated_gpu, is_tracing
+from smlab.commands.run.torch_compile import (
+    DEVICE,
+    autocast_on_cpu,
+    compiled_for_simulated_gpu,
+    is_tracing,
+    on,
+)
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.frontends.triton_driver import SimulatedDriver, SimulatedEvent
 
-_DEVICE: Final = ("cuda", 0)
 _FIRST_WITH_BFLOAT16: Final = 8
 _LANES: Final = 32
 
@@ -57,7 +62,7 @@ def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Count
         for name, answer in answers.items():
             ends.enter_context(patch.object(torch.cuda, name, answer, create=True))
         default = torch.set_default_device
-        ends.enter_context(patch.object(torch, "set_default_device", lambda one: default(_on_cpu(one))))
+        ends.enter_context(patch.object(torch, "set_default_device", lambda one: default(on("cpu", one))))
         ends.enter_context(patch.object(torch.amp.autocast_mode.autocast, "__init__", _autocast_begun()))
         if driver is not None:
             ends.enter_context(patch.object(torch, "compile", compiling))
@@ -78,15 +83,6 @@ def _autocast_begun() -> Callable[..., None]:
     return begun
 
 
-def _on_cpu(value: Any) -> Any:
-    """The CPU for a device of CUDA's, anything else as it is."""
-    import torch
-
-    if isinstance(value, str) and value.partition(":")[0] == "cuda":
-        return "cpu"
-    return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
-
-
 def _mode() -> Any:
     """A mode in which PyTorch's functions take the CPU for CUDA, and tensors say the contrary."""
     import torch
@@ -98,10 +94,10 @@ def _mode() -> Any:
         tensor.cuda: lambda one, *_, **__: one,
         tensor.pin_memory: lambda one, *_, **__: one,
         tensor.record_stream: lambda *_: None,
-        tensor.get_device: lambda _: _DEVICE[1],
+        tensor.get_device: lambda _: DEVICE[1],
         tensor.is_cuda.__get__: lambda one: is_cpu(one) or is_cuda(one),
         tensor.is_cpu.__get__: lambda _: False,
-        tensor.device.__get__: lambda one: torch.device(*_DEVICE) if is_cpu(one) else device(one),
+        tensor.device.__get__: lambda one: torch.device(*DEVICE) if is_cpu(one) else device(one),
     }
 
     class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
@@ -112,8 +108,8 @@ def _mode() -> Any:
                 return function(*arguments, **(options or {}))
             if function is torch.device:  # what a script asks for, until a function takes it
                 return function(*arguments, **(options or {}))
-            named = {name: _on_cpu(value) for name, value in (options or {}).items()}
-            return instead.get(function, function)(*(_on_cpu(value) for value in arguments), **named)
+            named = {name: on("cpu", value) for name, value in (options or {}).items()}
+            return instead.get(function, function)(*(on("cpu", value) for value in arguments), **named)
 
     return EverythingOnCpu()
 
@@ -132,7 +128,7 @@ def _answers(gpu: Gpu, driver: SimulatedDriver | None) -> dict[str, Any]:
         "is_available": True,
         "is_initialized": True,
         "device_count": 1,
-        "current_device": _DEVICE[1],
+        "current_device": DEVICE[1],
         "get_device_name": properties.name,
         "get_device_capability": capability,
         "get_device_properties": properties,
@@ -190,7 +186,7 @@ class _Stream:
 
     clock: Any
     cuda_stream: Final = 0
-    device_index: Final = _DEVICE[1]
+    device_index: Final = DEVICE[1]
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """As ``torch.cuda.Stream`` is made."""
