@@ -70,23 +70,16 @@ def test_a_compiled_function_computes_what_pytorch_does(
     assert done.is_cuda
 
 
-def _in_many_pieces(x: Any, cosine: Any, sine: Any) -> tuple[Any, ...]:
-    left, right = x.chunk(2, dim=-1)
-    u = left * cosine
-    many = int(u.abs().sum().item())
-    v = right * sine
-    found = torch.nonzero(u > 1)
-    first = torch.ones(3, device="cuda").sum().item() + torch.zeros(2, device=x.device).add(1).tolist()[0]
-    w = u - v
-    kinds = torch.unique(w.round()).add(1)
-    p = right * cosine
-    z = p + left * sine
-    return torch.cat([w, z], dim=-1), found * 2, kinds, torch.tensor(many * first)
+def _in_pieces_of_one_line(x: Any) -> list[Any]:
+    return [x.sum().item(), torch.nonzero(x > 1), torch.ones(3, device="cuda").sum().item(), (x * 2).tolist()]
 
 
-def test_a_function_in_many_pieces_keeps_its_values(gpu: ScriptGpu) -> None:
-    given = torch.randn(2, 64, 128), torch.randn(64, 64), torch.randn(64, 64)
-    torch.testing.assert_close(torch.compile(_in_many_pieces)(*given), _in_many_pieces(*given))
+def test_a_line_in_many_pieces_keeps_its_values(gpu: ScriptGpu) -> None:
+    """PyTorch 2.13 mixes them up where it traces through a mode."""
+    x = torch.randn(60)
+    torch.testing.assert_close(
+        torch.compile(_in_pieces_of_one_line)(x), _in_pieces_of_one_line(x), rtol=1e-5, atol=1e-5
+    )
     assert gpu.runs
 
 
