@@ -20,8 +20,8 @@ NO_WARP = -1
 
 MAX_LOOP_COUNT = 2**40
 MAX_WARP_INSTRUCTIONS = 2**40
-MAX_WARPS = 2**20
-"""Of a grid: the engines keep a row for each (0.5 GB for this many)."""
+MAX_WARPS = 2**22
+"""Of a grid that is simulated whole: the engines keep a row for each (1 GB for this many)."""
 MAX_LOOP_DEPTH = 8
 
 
@@ -181,7 +181,7 @@ class Kernel:
                 self.name,
                 "has too many warps",
                 f"{self.blocks} blocks of {len(self.roles[0])}",
-                f"at most {MAX_WARPS} in all",
+                f"at most {MAX_WARPS} in all; a sample (--sms N) of a larger grid",
             )
         if min(self.in_l2) < 0 or sum(self.in_l2) > 2**48:
             raise SmlabError.at(

@@ -247,3 +247,19 @@ def test_a_policy_that_only_the_reference_has_is_told(monkeypatch: pytest.Monkey
         SmlabError, match="not in the compiled engine .got 'youngest'; expected --engine simpy"
     ):
         simulate(kernel, gpu, engine="compiled", policy="youngest")
+
+
+def test_a_grid_of_more_than_a_million_warps_runs_whole(machine: Machine) -> None:
+    """Each warp has its row: which block it was of, on which SM, and when."""
+    blocks = 2**17 + 1
+    kernel = Kernel("many", (Program("p", (Instruction("int32"),)),), ((0,) * 16,), blocks, sms=80)
+    result = compiled.run(lower(kernel, machine), Record.TOTALS)
+    assert (result.warps.block == np.repeat(np.arange(blocks), 16)).all()
+    assert (result.blocks.retire > result.blocks.launch).all()
+    assert result.warp_instructions == len(result.warps.warp)
+    assert set(result.warps.sm.tolist()) == set(range(80))
+
+
+def test_a_grid_of_too_many_warps_is_refused_with_what_to_do(machine: Machine) -> None:
+    with pytest.raises(SmlabError, match=r"2097152 blocks of 8.*at most 4194304 in all; a sample \(--sms N\)"):
+        Kernel("m", (Program("p", (Instruction("int32"),)),), ((0,) * 8,), 2**21)
