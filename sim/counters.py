@@ -136,11 +136,10 @@ def _roofline_counters(result: SimResult) -> Iterator[tuple[str, float, str]]:
     instructions = sum(launch.warp_instructions)
     yield "smsp__thread_inst_executed.sum", threads, "inst"
     yield "smsp__thread_inst_executed_per_inst_executed.ratio", threads / instructions, ""
-    for cls in CLASSES.values():
-        if cls.arithmetic:
-            name = f"smsp__sass_thread_inst_executed_op_{cls.arithmetic}_pred_on.sum"
-            packed = 2 if cls.pipe == "fp16" else 1
-            yield name, packed * launch.thread_instructions[cls.code], "inst"
+    for operation in dict.fromkeys(c.arithmetic for c in CLASSES.values() if c.arithmetic):
+        name = f"smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum"
+        alike = [c for c in CLASSES.values() if c.arithmetic == operation]
+        yield name, sum(c.numbers * launch.thread_instructions[c.code] for c in alike), "inst"
     for pipe, counter in _PIPE_COUNTERS.items():
         count = sum(launch.warp_instructions[c.code] for c in CLASSES.values() if c.pipe == pipe)
         yield f"smsp__inst_executed_pipe_{counter}.sum", count, "inst"

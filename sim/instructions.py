@@ -59,7 +59,8 @@ class InstructionClass:
     (to shared memory, LDGSTS). ``result_reason`` is what a warp waits with while it needs this instruction's
     result; ``full_reason`` is what it waits with while the unit cannot take the instruction. ``arithmetic``
     is the floating-point operation that a profiler counts it as, by the name in Nsight Compute's counters
-    (``ffma``, ``dadd``, ...).
+    (``ffma``, ``dadd``, ...), ``numbers`` how many of them a lane makes, and ``intervals`` how often the
+    pipe's interval it takes: two for pairs of singles, as the compiler of sm_100 issues them.
     """
 
     name: str
@@ -70,6 +71,8 @@ class InstructionClass:
     operation: str = ""
     arithmetic: str = ""
     timing: str = ""
+    numbers: int = 1
+    intervals: int = 1
 
     @property
     def code(self) -> int:
@@ -86,7 +89,17 @@ def _floating(name: str, arithmetic: str) -> InstructionClass:
     work."""
     pipe = name.split("-")[0]
     reasons = Reason.WAIT, Reason.MATH_PIPE_THROTTLE
-    return InstructionClass(name, Unit.PIPE, *reasons, pipe=pipe, arithmetic=arithmetic, timing=pipe)
+    pairs = 2 if "-pair" in name else 1
+    return InstructionClass(
+        name,
+        Unit.PIPE,
+        *reasons,
+        pipe=pipe,
+        arithmetic=arithmetic,
+        timing=pipe,
+        numbers=2 if pipe == "fp16" else pairs,
+        intervals=pairs,
+    )
 
 
 def _memory(name: str, unit: Unit, operation: str) -> InstructionClass:
@@ -143,6 +156,9 @@ CLASSES: dict[str, InstructionClass] = {
             timing="fp64-conversion",
         ),
         _pipe("packed-conversion"),
+        _floating("fp32-pair", "ffma"),
+        _floating("fp32-pair-add", "fadd"),
+        _floating("fp32-pair-mul", "fmul"),
     )
 }
 

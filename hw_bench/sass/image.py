@@ -98,7 +98,8 @@ def registers_used(function: Function) -> int:
 
 
 def _pairs(mnemonic: str) -> bool:
-    return ".64" in mnemonic or "WIDE" in mnemonic or mnemonic[0] == "D" or ".F64" in mnemonic
+    pairs = mnemonic.startswith(("D", "FADD2", "FMUL2", "FFMA2"))
+    return pairs or ".64" in mnemonic or "WIDE" in mnemonic or ".F64" in mnemonic
 
 
 def listed_image(function: Function) -> KernelImage:

@@ -310,8 +310,9 @@ def pipe_of(micro: MicroOperation, reads: int, machine: Machine) -> PipeTiming |
         return dataclasses.replace(machine.pipes["control"], interval_cycles=1)
     if cls.unit is Unit.PIPE and cls.pipe in _BANKED:
         timing = machine.pipes[cls.timing]
-        if reads > timing.interval_cycles:
-            return dataclasses.replace(timing, interval_cycles=reads)
+        interval = timing.interval_cycles * cls.intervals
+        if max(reads, interval) > timing.interval_cycles:
+            return dataclasses.replace(timing, interval_cycles=max(reads, interval))
     return machine.tensor_timing(tensor_product(micro.instruction))
 
 
@@ -331,9 +332,7 @@ def reads_of_one_bank(code: Sequence[MicroOperation], banks: int) -> list[int]:
     for micro in code:
         read: set[str] = set()
         for place, operand in _sources(micro.instruction):
-            for name in operand.registers:
-                if name[0] != "R" or name == "RZ":
-                    continue
+            for name in _registers_read(operand):
                 key = (place, int(name[1:]) % banks)
                 if kept.pop(key, None) != name:
                     read.add(name)
@@ -344,6 +343,14 @@ def reads_of_one_bank(code: Sequence[MicroOperation], banks: int) -> list[int]:
             counts[int(name[1:]) % banks] += 1
         most.append(max(counts))
     return most
+
+
+def _registers_read(operand: Operand) -> list[str]:
+    """The general registers of a source; of a pair of singles both."""
+    names = [name for name in operand.registers if name[0] == "R" and name != "RZ"]
+    if "F32x2" in operand.text:
+        names += [f"R{int(name[1:]) + 1}" for name in names]
+    return names
 
 
 def _sources(instruction: SassInstruction) -> Iterator[tuple[int, Operand]]:

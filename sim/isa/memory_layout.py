@@ -47,6 +47,7 @@ _PLAIN: Final = {
     "combine": 27,  # how it is combined with a predicate: AND, OR, XOR
     "extends": 29,  # a comparison of high words: where they are equal, `predicate_b` decides
     "sets_one": 30,  # 1.0 for true in place of all ones
+    "pair_forms": 27,  # module `single_pairs`: how each source gives two numbers
     "half_flags": 28,  # module `half_meanings`: which halves, saturate, RELU, NaN
     "takes_lesser": 26,
     "above_zero": 26,  # no result is below 0
@@ -179,6 +180,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *_VECTOR, "predicate_a", "predicate_dst", "predicate_dst_b", "takes_lesser"
     ),
     "floating point": _kind(*_VECTOR, "rounding", "flush", "saturate", "power_of_two"),
+    "pairs of singles": _kind(*_VECTOR, "rounding", "flush", "pair_forms"),
     "conversion": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "first_bit", "flush"),
     "packing": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "only_positive", "finite", "half_choice"),
     "mixed precision": _kind(*_VECTOR, "rounding", "flush", "saturate", "half_choice"),

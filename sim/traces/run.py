@@ -18,9 +18,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
-from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
-from smlab.sim.execution.source import passes_told, request_of
+from smlab.sim.execution.source import passes_told, pipe_of, request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import OF_FENCES, UNTIMED
@@ -237,6 +236,6 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         hidden_wavefronts=free,
         read_offset_cycles=read,
         request=request_of(micro, machine),
-        pipe=machine.tensor_timing(tensor_product(micro.instruction)),
+        pipe=pipe_of(micro, 1, machine),
         stall_cycles=BRANCH_STALL_CYCLES if micro.instruction.opcode in BRANCHES else 1,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from smlab.sim.isa.decode.micro import (
@@ -16,10 +17,14 @@ from smlab.sim.isa.decode.micro import (
     setp,
 )
 from smlab.sim.isa.decode.operands import (
+    M32,
     Operands,
     Source,
     Unknown,
+    single_bits,
+    source,
 )
+from smlab.sim.isa.meanings import single_pairs
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 
 
@@ -47,6 +52,57 @@ def _ffma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     flags = float_fields(m)
     fields = {**flags, "dst": o.destination(), **o.single("a"), **o.single("b"), **o.single("c")}
     return BY_NAME["ffma" if any(flags.values()) else "ffma.near"], fields
+
+
+_PAIR: Final = re.compile(r"\.(F32|F32x2\.(?:HI_LO|LO_HI))(\.NP)?$")
+
+
+def _pairs(o: Operands, m: tuple[str, ...], name: str, sources: str) -> tuple[int, dict[str, int]]:
+    """Arithmetic on two singles at once. An immediate is one number for both."""
+    only(m, *MODES, "FTZ")
+    fields = {"rounding": rounding_of(m), "flush": int("FTZ" in m), "dst": o.destination()}
+    forms = 0
+    for place, name_of_source in enumerate(sources):
+        form, found = _pair_source(o)
+        fields |= found.fields(name_of_source)
+        forms |= form << single_pairs.FORM_BITS * place
+    return BY_NAME[name], {**fields, "pair_forms": forms}
+
+
+def _pair_source(o: Operands) -> tuple[int, Source]:
+    """How a source gives two numbers (module `single_pairs`), and where they lie, without its signs."""
+    text = o.text().removesuffix(".reuse")
+    match = _PAIR.search(text)
+    if match is None:
+        if "R" in text:
+            raise Unknown(f"the source {text}")
+        bits = single_bits(text)
+        return single_pairs.ONE_NUMBER, Source(o.rows.place(bits, bits), False)
+    how, one_sign = match[1], match[2] is not None
+    form = {"F32": single_pairs.ONE_NUMBER, "F32x2.LO_HI": single_pairs.EXCHANGED}.get(how, 0)
+    if one_sign and form:
+        raise Unknown(f"the source {text}")
+    signed = source(text.removesuffix(match[0]), "sign", True, single_bits, o.rows)
+    minus = signed.flip != 0
+    if signed.keep != M32:
+        form |= single_pairs.MAGNITUDE
+    form |= single_pairs.MINUS_LOW * minus | single_pairs.MINUS_HIGH * (minus != one_sign)
+    return form, Source(signed.at, signed.register)
+
+
+@opcode("FADD2", cls="fp32-pair-add")
+def _fadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _pairs(o, m, "fadd2", "ab")
+
+
+@opcode("FMUL2", cls="fp32-pair-mul")
+def _fmul2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _pairs(o, m, "fmul2", "ab")
+
+
+@opcode("FFMA2", cls="fp32-pair")
+def _ffma2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _pairs(o, m, "ffma2", "abc")
 
 
 @opcode("FSETP", "UFSETP", cls="int32")

@@ -26,6 +26,7 @@ from smlab.sim.isa.meanings.rounding import (
     fma,
     to_bits,
 )
+from smlab.sim.isa.meanings.single_pairs import pair_rows
 from smlab.sim.isa.meanings.small_floats import small_float_rows
 from smlab.sim.isa.meanings.wide_integers import integer_rows
 from smlab.sim.isa.vector_operation import (
@@ -413,7 +414,7 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("vabsdiff", "iii", "i", plain(_absolute_difference), "absolute difference")
     row("vabsdiff4", "iii", "i", plain(_byte_differences), "absolute difference")
     row("plop3", "", "p", lambda predicate_a, predicate_b: (0, predicate_a, predicate_b), "predicate logic")
-    return (*rows, *integer_rows(), *half_rows(), *small_float_rows())
+    return (*rows, *integer_rows(), *half_rows(), *small_float_rows(), *pair_rows())
 
 
 def _float_rows(row: Callable[..., None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from smlab.sim.isa.meanings import rounding
+from smlab.sim.isa.meanings import rounding, single_pairs
 from smlab.sim.isa.vectors.llvm_lanes import (
     BUILDERS,
     F32,
@@ -119,3 +119,39 @@ BUILDERS["dmul"] = lambda v, a, b: v.bits64(v.builder.fmul(v.double(a), v.double
 BUILDERS["dfma"] = lambda v, a, b, c: v.bits64(v.call("fma", F64, v.double(a), v.double(b), v.double(c)))
 BUILDERS["d2f"] = lambda v, a: v.bits32(v.builder.fptrunc(v.double(a), F32))
 BUILDERS["f2d"] = lambda v, a: v.bits64(v.builder.fpext(v.single(a), F64))
+
+
+def _pair(v: Lanes, word: Any, place: int) -> tuple[Any, Any]:
+    """The low and the high number of a source, as its operand has them."""
+    B = v.builder
+
+    def form(bit: int) -> Any:
+        return v.flag("pair_forms", bit << single_pairs.FORM_BITS * place)
+
+    low, high = B.trunc(word, V32), B.trunc(B.lshr(word, v.all(32, V64)), V32)
+    high = v.either(form(single_pairs.ONE_NUMBER), low, high)
+    exchanged, magnitude = form(single_pairs.EXCHANGED), form(single_pairs.MAGNITUDE)
+    found = []
+    for number, other, minus in ((low, high, single_pairs.MINUS_LOW), (high, low, single_pairs.MINUS_HIGH)):
+        chosen = v.either(exchanged, other, number)
+        chosen = v.either(magnitude, B.and_(chosen, v.all(0x7FFFFFFF)), chosen)
+        found.append(v.either(form(minus), B.xor(chosen, v.all(0x80000000)), chosen))
+    return found[0], found[1]
+
+
+def _by_numbers(compute: Callable[..., Any]) -> Builder:
+    def build(v: Lanes, *sources: Any) -> Any:
+        B, flush = v.builder, v.flag("flush")
+        pairs = [_pair(v, source, place) for place, source in enumerate(sources)]
+        low, high = (
+            v.flushed(v.bits32(compute(v, *(v.single(v.flushed(x[n], flush)) for x in pairs))), flush)
+            for n in range(2)
+        )
+        return B.or_(B.zext(low, V64), B.shl(B.zext(high, V64), v.all(32, V64)))
+
+    return build
+
+
+BUILDERS["fadd2"] = _by_numbers(lambda v, a, b: v.builder.fadd(a, b))
+BUILDERS["fmul2"] = _by_numbers(lambda v, a, b: v.builder.fmul(a, b))
+BUILDERS["ffma2"] = _by_numbers(lambda v, a, b, c: v.call("fma", F32, a, b, c))

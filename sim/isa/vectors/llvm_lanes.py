@@ -21,7 +21,7 @@ Builder = Callable[..., Any]
 BUILDERS: Final[dict[str, Builder]] = {}
 ROUNDED: Final = (
     *("fadd", "fmul", "fmul.scaled", "ffma", "hfma.f32", "bfma.f32"),
-    *("dadd", "dmul", "dfma", "d2f"),
+    *("dadd", "dmul", "dfma", "d2f", "fadd2", "fmul2", "ffma2"),
 )
 """Operations that take a rounding mode from the processor's."""
 
