@@ -28,7 +28,7 @@ _OPCODES: Final[dict[Kind, str]] = {
     "special": "MUFU S2R S2UR CS2R BMOV",
     "fp64": "DADD DMUL DFMA DSETP DMNMX",
     "conversion": "F2F F2I I2F FRND I2I",
-    "exchange": "SHFL VOTE VOTEU MATCH REDUX R2UR",
+    "exchange": "SHFL VOTE VOTEU MATCH REDUX CREDUX R2UR",
     "barrier": "BAR WARPSYNC DEPBAR MEMBAR ERRBAR",
     "control": "BRA BRX BRXU JMP JMX CALL RET EXIT KILL BSSY BSYNC BREAK YIELD NANOSLEEP NOP BPT",
     "fp32": "FADD FMUL FFMA FADD2 FMUL2 FFMA2 FMNMX FSEL FSET FSETP FSWZADD FCHK FADD32I FMUL32I FFMA32I",
@@ -78,7 +78,7 @@ _WRITTEN: Final = {
     "control": (
         "BRA BREAK BRX BRXU BSSY BSYNC CALL EXIT JMP JMX JMXU KILL NANOSLEEP RET RPCMOV WARPSYNC YIELD"
     ),
-    "inter_thread_communication": "MATCH R2UR REDUX SHFL VOTE VOTEU",
+    "inter_thread_communication": "CREDUX MATCH R2UR REDUX SHFL VOTE VOTEU",
 }
 KINDS: Final = {kind: tuple(text.split()) for kind, text in _WRITTEN.items()}
 """Opcodes by kind; every other one is ``misc`` (MOV, S2R, BMOV, BAR, NOP, SEL and their like)."""

@@ -225,7 +225,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "shuffle": _kind("dst", "a", "b", "c", "predicate_dst", "mode"),
     "vote": _kind("dst", "predicate_a", "predicate_dst", "mode"),
     "match": _kind("dst", "a", "predicate_dst", "mode", "is_64_bit"),
-    "reduction": _kind("dst", "a", "operation", "number_type"),
+    "reduction": _kind("dst", "a", "operation", "number_type", "nan_wins"),
     "special register": _kind("dst", "special_register", "width_bytes"),
     "packed predicates": _kind("dst", "a", "b", "mode"),
     "matrix product": _kind(

@@ -14,6 +14,7 @@ from smlab.sim.isa.operation_codes import (
     ADD,
     AND,
     EVERYONE,
+    FLOAT32,
     MATCH,
     MAX,
     MIN,
@@ -109,6 +110,8 @@ def _match(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("REDUX", "CREDUX", cls="redux")
 def _redux(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if "F32" in m:
+        return _least_or_greatest_single(o, m)
     only(m, "SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32", "U32")
     kinds = {"SUM": ADD, "MIN": MIN, "MAX": MAX, "AND": AND, "OR": OR, "XOR": XOR}
     kind = next((kinds[x] for x in m if x in kinds), AND)
@@ -118,6 +121,15 @@ def _redux(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         "operation": kind,
         "number_type": S32 if "S32" in m else U32,
     }
+
+
+def _least_or_greatest_single(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Of all lanes, or of their magnitudes (sm_100 and sm_103)."""
+    only(m, "MIN", "MAX", "MINABS", "MAXABS", "F32", "NAN")
+    fields = {"dst": o.destination(), **o.single("a"), "number_type": FLOAT32, "nan_wins": int("NAN" in m)}
+    if m[0].endswith("ABS"):
+        fields |= {"a_and": 0x7FFFFFFF, "a_xor": 0}
+    return REDUCE, {**fields, "operation": MIN if m[0].startswith("MIN") else MAX}
 
 
 @opcode("R2P", cls="int32")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from smlab.sim.instruction_source import BLOCK_BARRIERS
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
@@ -9,6 +11,7 @@ from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.meanings.memory import combined
 from smlab.sim.isa.meanings.operands import WarpOperands
+from smlab.sim.isa.meanings.vector_meanings import chosen_single
 from smlab.sim.isa.meanings.warp_state import (
     LANES,
     Fault,
@@ -43,11 +46,12 @@ class WarpExchange(WarpOperands):
         elif code == d.MATCH:
             self._match(w, micro, lanes)
         elif code == d.REDUCE:
-            first, *rest = members(w.active)
-            total = self.word(w, micro, "a", first)
-            for lane in rest:
-                value = self.word(w, micro, "a", lane)
-                total = combined(f["operation"], f["number_type"], total, value, 0) & M32
+            words = [self.word(w, micro, "a", lane) for lane in members(w.active)]
+            if f["number_type"] == d.FLOAT32:
+                is_least, nan_wins = f["operation"] == d.MIN, f["nan_wins"]
+                total = reduce(lambda a, b: chosen_single(a, b, is_least, 0, nan_wins), words, words[0])
+            else:
+                total = reduce(lambda a, b: combined(f["operation"], f["number_type"], a, b, 0) & M32, words)
             for lane in LANES:
                 self.put(w, f["dst"], lane, total)
         elif code == d.LOAD_CONSTANT:

@@ -154,7 +154,8 @@ def _picked(a: int, b: int, predicate_a: bool, takes_lesser: int) -> tuple[int, 
     return 0, predicate_a and (first < second if takes_lesser else first > second), False
 
 
-def _choose32(a: int, b: int, predicate_a: bool, flush: int, nan_wins: int) -> int:
+def chosen_single(a: int, b: int, predicate_a: bool, flush: int, nan_wins: int) -> int:
+    """The lesser of two singles if the predicate holds, else the greater."""
     a, b = flushed(a, flush), flushed(b, flush)
     x, y = f32(a), f32(b)
     if math.isnan(x) or math.isnan(y):
@@ -454,14 +455,14 @@ def _float_rows(row: Callable[..., None]) -> None:
         kind,
     )
     row("ffma.near", "iii", "i", plain(lambda a, b, c: _single(a, b, c)), kind)
-    row("fmnmx", "ii", "i", plain(_choose32), "selection")
+    row("fmnmx", "ii", "i", plain(chosen_single), "selection")
     row(
         "fmnmx3",
         "iii",
         "i",
         plain(
-            lambda a, b, c, predicate_a, flush, nan_wins: _choose32(
-                _choose32(a, b, predicate_a, flush, nan_wins), c, predicate_a, flush, nan_wins
+            lambda a, b, c, predicate_a, flush, nan_wins: chosen_single(
+                chosen_single(a, b, predicate_a, flush, nan_wins), c, predicate_a, flush, nan_wins
             )
         ),
         "selection",

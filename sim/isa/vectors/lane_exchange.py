@@ -8,6 +8,7 @@ from smlab.sim.compiled.jit import bits_set, helper, lowest_bit
 from smlab.sim.instruction_source import BLOCK_BARRIERS, GOES_ON
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.meanings.rounding import NAN32
 from smlab.sim.isa.memory.access_vectors import put_all
 from smlab.sim.isa.memory.atomics import combined, signed32
 from smlab.sim.isa.memory_layout import (
@@ -39,6 +40,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_DST,
     I_IS_64_BIT,
     I_MODE,
+    I_NAN_WINS,
     I_NUMBER_TYPE,
     I_OFFSET_BYTES,
     I_OPERATION,
@@ -179,12 +181,30 @@ def reduce_lanes(op: int, warp: int, active: int) -> None:
     operation, number_type = at(op, I_OPERATION), at(op, I_NUMBER_TYPE)
     rest = active & (active - 1)
     total = word_of(op, warp, I_A, lowest_bit(active))
+    if number_type == d.FLOAT32:
+        total = chosen_single(total, total, 0, 0)
     while rest != 0:
-        total = (
-            combined(operation, number_type, total, word_of(op, warp, I_A, lowest_bit(rest)), 0) & 0xFFFFFFFF
-        )
+        value = word_of(op, warp, I_A, lowest_bit(rest))
+        if number_type == d.FLOAT32:
+            total = chosen_single(total, value, operation == d.MIN, at(op, I_NAN_WINS))
+        else:
+            total = combined(operation, number_type, total, value, 0) & 0xFFFFFFFF
         rest &= rest - 1
     put_all(warp + at(op, I_DST), total, FULL)
+
+
+@helper
+def chosen_single(a: int, b: int, is_least: int, nan_wins: int) -> int:
+    """The lesser or the greater of two singles, of which a zero with a minus is the lesser one."""
+    a_none, b_none = a & 0x7FFFFFFF > 0x7F800000, b & 0x7FFFFFFF > 0x7F800000
+    if a_none or b_none:
+        if nan_wins != 0 or (a_none and b_none):
+            return NAN32
+        return b if a_none else a
+    # The bits of singles are in order as whole numbers, but for negative ones, which are in the opposite one.
+    first = a ^ (0xFFFFFFFF if a >> 31 != 0 else 0x80000000)
+    second = b ^ (0xFFFFFFFF if b >> 31 != 0 else 0x80000000)
+    return a if (first < second) == (is_least != 0) else b
 
 
 @helper

@@ -55,6 +55,7 @@ I_MATRICES = _P["matrices"]
 I_TRANSPOSED = _P["transposed"]
 # atomics and reductions,
 I_OPERATION = _P["operation"]
+I_NAN_WINS = _P["nan_wins"]
 I_NUMBER_TYPE = _P["number_type"]
 I_SWAP_VALUE = _P["swap_value"]
 I_SHARED_BASE = _P["shared_base"]

@@ -1,4 +1,5 @@
-"""Arithmetic on pairs of singles (sm_100, sm_103): bit-equal with the same on single numbers."""
+"""What only sm_100 and sm_103 have for singles: arithmetic on pairs, bit-equal with the same on one number
+after the other, and the greatest of all lanes'."""
 
 from collections.abc import Callable
 
@@ -135,3 +136,48 @@ def test_a_pair_takes_the_pipe_for_twice_as_long(launch: Launch, line: str, cycl
     reads = reads_of_one_bank(code, machine.register_banks)[0]
     timing = pipe_of(code[0], reads, machine) or machine.pipes["fp32"]
     assert timing.interval_cycles == cycles
+
+
+def greatest(values: list[float], absolute: bool, nan_wins: bool) -> float:
+    """PTX: numbers that are none count only with ``.NaN``, and -0 is below +0."""
+    numbers = [abs(v) if absolute else v for v in values]
+    if any(np.isnan(numbers)) and (nan_wins or all(np.isnan(numbers))):
+        return float("nan")
+    return max((v for v in numbers if not np.isnan(v)), key=lambda v: (v, np.copysign(1, v)))
+
+
+@pytest.mark.parametrize("engine", ["compiled", "simpy"])
+@pytest.mark.parametrize("kind", ["MAX", "MIN", "MAXABS", "MINABS"])
+@pytest.mark.parametrize("nan", ["", ".NAN"])
+@pytest.mark.parametrize("drawn", ["mixed", "negative", "zeros", "none", "no numbers"])
+def test_the_greatest_of_all_lanes(launch: Launch, engine: str, kind: str, nan: str, drawn: str) -> None:
+    random = np.random.default_rng(2)
+    values = random.normal(0, 5, 32).astype(np.float32)
+    given = {
+        "mixed": np.where(np.arange(32) == 7, np.nan, values),
+        "negative": -np.abs(values),
+        "zeros": np.where(np.arange(32) % 3 == 1, np.float32(-0.0), np.float32(0.0)),
+        "none": values,
+        "no numbers": np.full(32, np.nan),
+    }[drawn].astype(np.float32)
+    made = np.zeros(32, np.float32)
+    lines = [
+        "S2R R0, SR_TID.X",
+        "IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]",
+        "LDG.E R4, [R2]",
+        f"CREDUX.{kind}.F32{nan} UR6, {'-' if kind.startswith('MIN') else ''}R4",
+        "IMAD.WIDE R2, R0, 0x4, c[0x0][0x168]",
+        "MOV R5, UR6",
+        "STG.E [R2], R5",
+        "EXIT",
+    ]
+    run_machine_code(launch(lines, given.copy(), made, shared=0), load_gpu("b200"), engine=engine)
+    numbers, absolute = given.tolist(), kind.endswith("ABS")
+    if kind == "MINABS":
+        want = -greatest([-abs(v) for v in numbers], False, bool(nan))
+    elif kind == "MIN":  # the least of the negated is the greatest, negated
+        want = -greatest(numbers, False, bool(nan))
+    else:
+        want = greatest(numbers, absolute, bool(nan))
+    assert np.array_equal(made, np.full(32, want, np.float32), equal_nan=True)
+    assert np.isnan(want) or (np.signbit(made) == np.signbit(want)).all()
