@@ -189,6 +189,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *_VECTOR,
         *("predicate_a", "predicate_dst", "predicate_dst_b", "half_flags", "relations", "combine"),
     ),
+    "small floats": _kind(*_VECTOR, "first_bit", "only_positive"),
     "byte arithmetic": _kind(*_VECTOR, "is_signed", "b_is_signed", "upper_bytes"),
     "absolute difference": _kind(*_VECTOR, "is_signed", "sums_bytes"),
     "predicate logic": _kind(

@@ -36,6 +36,7 @@ from smlab.sim.isa.meanings.halves import (
     NAN_WINS,
 )
 from smlab.sim.isa.meanings.rounding import bits16, f32
+from smlab.sim.isa.meanings.small_floats import HAVE_NAN, SMALL_FLOATS, step_bits
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 
 _HALVES: Final = re.compile(r"\.H([01])_(N?)H([01])")
@@ -204,9 +205,11 @@ def _mixed(m: tuple[str, ...], fields: dict[str, int]) -> tuple[int, dict[str, i
 
 @opcode("F2FP", "UF2FP", cls="packed-conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    small = next((x for x in m if x in ("E4M3", "E5M2")), None)
+    small = next((x for x in m if x.lower() in SMALL_FLOATS), None)
     if small is not None:
         return _small_floats(o, m, small.lower())
+    if "E8" in m:
+        return _powers_of_two(o, m)
     if m == ("TF32", "F32", "PACK_B"):
         return BY_NAME["f.tf32"], {"dst": o.destination(), **o.single("a")}
     only(m, "F16", "BF16", "F32", "PACK_AB", "MERGE_C", "RELU", "SATFINITE", "RN", "RZ")
@@ -224,15 +227,37 @@ def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 
 def _small_floats(o: Operands, m: tuple[str, ...], name: str) -> tuple[int, dict[str, int]]:
-    """Between two floats of 8 bits, in half a register, and two halves or singles. What is made of 16 bits
-    comes beside a half of the last source, the lower one or (``.H1``) the upper one."""
+    """Between a pair of floats of 8, 6 or 4 bits and two halves or singles. The pair is half a register, of 4
+    bits a byte (``.H1``, ``.B3``). What is made of it comes beside a half of the last source or, of 4 bits,
+    below the last source's lower three bytes."""
+    kind, fields = name.upper(), {"dst": o.destination(), "only_positive": int("RELU" in m)}
+    pair_bits = 2 * step_bits(name)
+    m = tuple(x for x in m if x != "RELU")
+    if m == ("F16", kind, "UNPACK_B"):
+        return BY_NAME[f"{name}.h2"], {**fields, "first_bit": o.first_bit(pair_bits), **o.integer("a")}
+    if m == ("SATFINITE", kind, "F32", "PACK_AB_MERGE_C"):
+        fields |= {**o.single("a"), **o.single("b")}
+        fields["first_bit"] = o.first_bit(16) if pair_bits == 16 else 0
+        return BY_NAME[f"f2.{name}"], {**fields, **o.integer("c")}
+    if m == ("SATFINITE", kind, "F16", "UNPACK_B_MERGE_C") and name in HAVE_NAN:
+        fields |= {**o.integer("a"), "first_bit": o.first_bit(16)}
+        return BY_NAME[f"h2.{name}"], {**fields, **o.integer("b")}
+    raise Unknown("the conversion")
+
+
+def _powers_of_two(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Between pairs of powers of two of 8 bits and singles or bfloat16 numbers."""
     fields = {"dst": o.destination()}
-    if m == ("F16", name.upper(), "UNPACK_B"):
-        return BY_NAME[f"{name}.h2"], {**fields, "upper_bytes": o.upper_half(), **o.integer("a")}
-    if m == ("SATFINITE", name.upper(), "F32", "PACK_AB_MERGE_C"):
-        fields |= {**o.single("a"), **o.single("b"), "upper_bytes": o.upper_half(), **o.integer("c")}
-        return BY_NAME[f"f2.{name}"], fields
-    if m == ("SATFINITE", name.upper(), "F16", "UNPACK_B_MERGE_C"):
-        fields |= {**o.integer("a"), "upper_bytes": o.upper_half(), **o.integer("b")}
-        return BY_NAME[f"h2.{name}"], fields
+    if m == ("BF16", "E8", "UNPACK_B"):
+        return BY_NAME["e8.b2"], {**fields, "half_choice": o.upper_half(), **o.integer("a")}
+    only(m, "SATFINITE", "E8", "F32", "BF16", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C", "RZ", "RP")
+    if "RZ" not in m and "RP" not in m:
+        raise Unknown("the conversion")
+    fields |= {"rounding": rounding_of(m), "finite": int("SATFINITE" in m)}
+    if "PACK_AB_MERGE_C" in m and "F32" in m:
+        fields |= {**o.single("a"), **o.single("b"), "half_choice": o.upper_half() << 2, **o.integer("c")}
+        return BY_NAME["f2.e8"], fields
+    if "UNPACK_B_MERGE_C" in m and "BF16" in m:
+        fields |= {**o.integer("a"), "half_choice": o.upper_half() << 1, **o.integer("b")}
+        return BY_NAME["b2.e8"], fields
     raise Unknown("the conversion")

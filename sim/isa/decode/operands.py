@@ -120,7 +120,7 @@ class Operands:
     def first_bit(self, bits: int) -> int:
         """Where the next operand's integer of so many bits begins, as its text says (``R4.B1``, ``R4.H1``);
         the place is taken off the text."""
-        match = _PLACE.match(self.texts[self.next]) if self.more() else None
+        match = _PLACE.match(self.texts[self.next].replace(".reuse", "")) if self.more() else None
         if match is None:
             return 0
         first = int(match["number"]) * (8 if match["size"] == "B" else 16)

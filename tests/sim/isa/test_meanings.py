@@ -70,6 +70,7 @@ def numbers(operation: VectorOperation, random: np.random.Generator) -> dict[str
         "first_bit": int(random.integers(0, cut + 1, dtype=int)) // (32 - cut) * (32 - cut),
         "relations": int(random.integers(16)),
         "combine": int(random.integers(3)),
+        "half_choice": int(random.integers(8)),
         "half_flags": halves,  # `NAN_WINS` is the bit after `HALF_POSITIVE`
         "power_of_two": int(random.choice([-3, -2, -1, 1, 2, 3])),
         "addend": int(random.integers(3 if name == "iadd3c" else 2)),

@@ -16,7 +16,7 @@ from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.operands import OperandRows
 
 FORMS: Final = Path(__file__).with_name("forms.txt")
-ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_90a", "sm_120a")
+ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a")
 _TOGETHER: Final = 60
 _KINDS: Final = (("b32", "r", 4), ("b64", "d", 8), ("f32", "f", 4), ("f64", "g", 8), ("u16", "h", 2))
 _HEAD: Final = """.version 8.8
