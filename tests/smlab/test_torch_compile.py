@@ -227,3 +227,14 @@ def test_another_pytorch_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch)
         gpu.start()
     with gpu, pytest.raises(SmlabError, match=r"^torch.compile: .*expected PyTorch 2.13"):
         torch.compile(_softmax)
+
+
+def test_products_may_have_a_wider_type_than_their_factors(gpu: ScriptGpu) -> None:
+    """`out_dtype`, which PyTorch's CPU has not. Sums of many numbers show in which type they are made."""
+    a = torch.full((4, 4096), 1.001, dtype=torch.bfloat16, device="cuda")
+    b, c = torch.ones(4096, 2, dtype=torch.bfloat16, device="cuda"), torch.ones(4, 2, dtype=torch.bfloat16)
+    for made in (torch.mm(a, b, out_dtype=torch.float32), torch.mm(a, b, torch.float32)):
+        assert made.dtype == torch.float32
+        assert torch.equal(made, torch.full((4, 2), 4096.0))
+    assert torch.equal(torch.addmm(c, a, b, out_dtype=torch.float32), torch.full((4, 2), 4097.0))
+    assert torch.mm(a, b).dtype == torch.bfloat16

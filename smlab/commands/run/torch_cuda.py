@@ -98,6 +98,10 @@ def _mode() -> Any:
         tensor.is_cuda.__get__: lambda one: is_cpu(one) or is_cuda(one),
         tensor.is_cpu.__get__: lambda _: False,
         tensor.device.__get__: lambda one: torch.device(*DEVICE) if is_cpu(one) else device(one),
+        **{
+            product: _with_wider_sums(product)
+            for product in (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
+        },
     }
 
     class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
@@ -112,6 +116,21 @@ def _mode() -> Any:
             return instead.get(function, function)(*(on("cpu", value) for value in arguments), **named)
 
     return EverythingOnCpu()
+
+
+def _with_wider_sums(product: Callable[..., Any]) -> Callable[..., Any]:
+    """A product whose result has another type than its factors (``out_dtype``), which PyTorch's CPU has not:
+    their numbers fit the wider type."""
+    import torch
+
+    def wide(*arguments: Any, out_dtype: Any = None, **named: Any) -> Any:
+        if arguments and isinstance(arguments[-1], torch.dtype):
+            *arguments, out_dtype = arguments  # type: ignore[assignment]
+        if out_dtype is not None:
+            arguments = tuple(x.to(out_dtype) if torch.is_tensor(x) else x for x in arguments)
+        return product(*arguments, **named)
+
+    return wide
 
 
 def _answers(gpu: Gpu, driver: SimulatedDriver | None) -> dict[str, Any]:
