@@ -1039,11 +1039,15 @@ def way_ticks(st: State, number: int, group: int) -> Word:
 
 @helper
 def _new_l2_line(st: State, tag: int) -> Word:
-    """The number + 1 of a line of L2 that was not there; what must go for it is written to DRAM. Reads do not
-    wait for what others wrote before the launch."""
+    """The number + 1 of a line of L2 that was not there. What must go for it is written to DRAM. Stores to it
+    wait for that, and reads do not wait for what others wrote before the launch."""
     at, dirty = make(st, st.sms, tag)
+    taken = 0
     if dirty != 0 and st.writes_back == 0:
-        _dram(st, bits_set(dirty), dirty >> OF_OTHERS == 0)
+        taken = _dram(st, bits_set(dirty), dirty >> OF_OTHERS == 0)
+    first = (at - 1 - cache_at(st, st.sms).first_line) * st.line_sectors
+    for place in range(st.line_sectors):
+        ready_at(st, first + place).value = taken
     return at
 
 
@@ -1114,7 +1118,9 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
         moment = max(served, ready.value)
     else:
         cache.misses += 1
-        if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
+        if store == STORE:
+            moment = max(served, ready.value)
+        elif fetched_by_unsampled_blocks(st, sector) != 0:
             moment = served
         else:
             moment = max(served, _dram(st, 1, 0)) + (st.dram_extra << TICK_BITS)
@@ -1128,7 +1134,10 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
         ready.value = moment + queue_ticks * atomics_of_unsampled_blocks(st, sector)
     if store != LOAD:
         if st.writes_back != 0 and (line.dirty >> place) & 1 == 0:
-            _dram(st, 1, 1)
+            taken = _dram(st, 1, 1)
+            if store == STORE:
+                moment = max(moment, taken)
+                ready.value = moment
         line.dirty |= 1 << place
     return moment
 

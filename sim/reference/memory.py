@@ -257,11 +257,14 @@ class MemorySystem:
                 served = max(self.l2_free_ticks, in_slice)
                 before = sector
             writes_back = self.unsampled is not None and self.unsampled.writes_back
-            self._write_back(evicted)
+            self._write_back(evicted, line)
             if hit:
                 self.l2.hits += 1
                 ready = max(served, line.ready_ticks[place])
-            elif operation == "store" or (self.unsampled is not None and sector in self.unsampled):
+            elif operation == "store":
+                self.l2.misses += 1
+                ready = max(served, line.ready_ticks[place])
+            elif self.unsampled is not None and sector in self.unsampled:
                 self.l2.misses += 1
                 ready = served
             elif (across := self._across(home + tag, place, now << TICK_BITS) if home != half else 0) != 0:
@@ -286,7 +289,9 @@ class MemorySystem:
             if not reads:
                 self._forget(SECOND_HALF - half + tag, place)
                 if writes_back and not line.dirty >> place & 1:
-                    self._dram(1, writes=True)
+                    taken = self._dram(1, writes=True)
+                    if operation == "store":
+                        ready = line.ready_ticks[place] = max(ready, taken)
                 line.dirty |= 1 << place
             if group is not None:
                 begin = max(self.replies_free_ticks, now << TICK_BITS)
@@ -316,7 +321,7 @@ class MemorySystem:
     def _keep(self, number: int, place: int, ready: int) -> None:
         """A sector that DRAM sends to the other half of L2 stays in the half of its slice as well."""
         line, evicted = self.l2.allocate(number)
-        self._write_back(evicted)
+        self._write_back(evicted, line)
         line.valid |= 1 << place
         line.ready_ticks[place] = ready
 
@@ -326,12 +331,13 @@ class MemorySystem:
             if line.tag == number:
                 line.valid &= ~(1 << place)
 
-    def _write_back(self, evicted: CacheLine | None) -> None:
-        """A line that had to go is written to DRAM, where that was not counted when it was written. Reads do
-        not wait for what others wrote before the launch."""
+    def _write_back(self, evicted: CacheLine | None, line: CacheLine) -> None:
+        """A line that had to go is written to DRAM, where that was not counted when it was written. Stores to
+        the line in its place wait for that. Reads do not wait for what others wrote before the launch."""
         writes_back = self.unsampled is not None and self.unsampled.writes_back
         if evicted is not None and evicted.dirty and not writes_back:
-            self._dram(evicted.dirty.bit_count(), writes=evicted.dirty >> OF_OTHERS == 0)
+            taken = self._dram(evicted.dirty.bit_count(), writes=evicted.dirty >> OF_OTHERS == 0)
+            line.ready_ticks = [taken] * len(line.ready_ticks)
 
     def _l2_ticks(self, operation: str, begins_partial_line: bool) -> int:
         """What a sector takes of what all SMs share on the way to L2."""

@@ -76,6 +76,30 @@ def test_an_array_larger_than_l2_is_gone_when_it_is_asked_for_again(launch: Laun
     assert [roomy.run(small(4 * L2_LINES)).result.memory.dram_sectors for _ in range(2)] == [read, 0]
 
 
+FILL = [line for line in COPY if not line.startswith("LDG")]
+"""Each block writes a line, and reads none."""
+
+
+@pytest.mark.parametrize("engine", ["compiled", "simpy"])
+def test_a_kernel_writes_no_faster_than_dram_takes_it(launch: Launch, engine: str) -> None:
+    """L2 has room for the first lines. For each line after them another one has to go first."""
+    gpu = small().with_values(
+        {"dram.sustained_bandwidth_bytes_per_s": 20e9}, source="assumed: a slow DRAM", where="test"
+    )
+
+    def filled(lines: int) -> MachineRun:
+        array = Repeated(launch, lines, engine)
+        made = launch(FILL, *array.addresses, grid=lines, memory=array.memory)
+        return run_machine_code(made, gpu, engine=engine, keep=Record.TOTALS)
+
+    within, beyond = filled(L2_LINES // 2), filled(40 * L2_LINES)
+    assert within.result.memory.dram_sectors == 0
+    written = 32 * beyond.result.memory.dram_sectors
+    assert written == 128 * 39 * L2_LINES
+    assert 1.0 <= beyond.seconds * 20e9 / written < 1.1
+    assert within.cycles < beyond.cycles / 20
+
+
 def test_engines_leave_and_find_the_same_lines(launch: Launch) -> None:
     for blocks in (L2_LINES // 2, L2_LINES - 8, 2 * L2_LINES):
         kernels = [Repeated(launch, blocks, engine) for engine in ("compiled", "simpy")]
