@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
@@ -77,8 +77,11 @@ class SimulatedDriver:
     """What `triton.runtime.driver.active` is while a simulated GPU stands in for one.
 
     ``memory`` is what launches follow each other on, and ``flush`` empties its L2; by default each launch has
-    a memory of its own.
+    a memory of its own. While a script captures a CUDA graph, ``captured`` has its launches instead, to be
+    called when the graph is replayed.
     """
+
+    captured: list[Callable[[], object]] | None = None
 
     def __init__(
         self,
@@ -268,12 +271,19 @@ class SimulatedLauncher:
         self.names = tuple(source.signature)
 
     def __call__(self, x: int, y: int, z: int, stream: Any, function: LoadedBinary, *more: Any) -> None:
-        _, launch_metadata, enter, leave, *arguments = more
         if min(x, y, z) < 1:
             return
+        captured = _active().captured
+        if captured is not None:
+            captured.append(partial(self._launch, (x, y, z), function, more))
+        else:
+            self._launch((x, y, z), function, more)
+
+    def _launch(self, grid: Dim, function: LoadedBinary, more: tuple[Any, ...]) -> None:
+        _, launch_metadata, enter, leave, *arguments = more
         if enter is not None:
             enter(launch_metadata)
-        kernel = self.kernel(function, (x, y, z), arguments)
+        kernel = self.kernel(function, grid, arguments)
         _active().launch(kernel)
         if leave is not None:
             leave(launch_metadata)

@@ -36,7 +36,7 @@ def is_tracing() -> bool:
     if torch.compiler.is_dynamo_compiling():  # first, as it is traced itself
         return True
     mode = _get_current_dispatch_mode()
-    return mode is not None and not hasattr(mode, "counts_operators")
+    return mode is not None and not hasattr(mode, "is_of_simulated_gpu")
 
 
 def on(kind: str, value: Any) -> Any:
@@ -225,7 +225,7 @@ def _counting(left: Counter[str]) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Counting(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
-        counts_operators = True
+        is_of_simulated_gpu = True
 
         def __torch_dispatch__(
             self, operator: Any, types: Any, arguments: Any = (), options: Any = None

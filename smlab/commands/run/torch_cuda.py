@@ -24,6 +24,7 @@ from smlab.commands.run.torch_compile import (
     is_tracing,
     on,
 )
+from smlab.commands.run.torch_graphs import graph_answers
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.frontends.triton_driver import SimulatedDriver, SimulatedEvent
@@ -39,8 +40,9 @@ def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Count
     import torch
 
     answers = _answers(gpu, driver)
-    compile, mode = torch.compile, _mode()
+    compile = torch.compile
     with ExitStack() as ends:
+        mode = _mode(ends)
 
         @cache
         def prepare() -> None:
@@ -61,8 +63,15 @@ def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Count
                 warnings.warn(str(error), stacklevel=2)
         for name, answer in answers.items():
             ends.enter_context(patch.object(torch.cuda, name, answer, create=True))
+            if hasattr(torch.cuda.graphs, name):
+                ends.enter_context(patch.object(torch.cuda.graphs, name, answer))
         default = torch.set_default_device
         ends.enter_context(patch.object(torch, "set_default_device", lambda one: default(on("cpu", one))))
+        ends.enter_context(patch.object(torch, "Generator", _generator()))
+        backward = torch.autograd.function.BackwardCFunction
+        for name in ("apply", "apply_boxed"):
+            if hasattr(backward, name):
+                ends.enter_context(patch.object(backward, name, _in_mode(mode, getattr(backward, name))))
         ends.enter_context(patch.object(torch.amp.autocast_mode.autocast, "__init__", _autocast_begun()))
         if driver is not None:
             ends.enter_context(patch.object(torch, "compile", compiling))
@@ -83,8 +92,41 @@ def _autocast_begun() -> Callable[..., None]:
     return begun
 
 
-def _mode() -> Any:
-    """A mode in which PyTorch's functions take the CPU for CUDA, and tensors say the contrary."""
+def _in_mode(mode: Any, backward: Callable[..., Any]) -> Callable[..., Any]:
+    """The backward function of a script's own operator. PyTorch calls it where no mode is in force."""
+
+    @wraps(backward)
+    def apply(node: Any, *arguments: Any) -> Any:
+        if is_tracing() or type(node).__name__.startswith("CompiledFunction"):
+            return backward(node, *arguments)
+        with type(mode)():
+            return backward(node, *arguments)
+
+    return apply
+
+
+def _generator() -> Any:
+    """The class of generators of random numbers, which make the CPU's for CUDA as well."""
+    import torch
+
+    class Others(type(torch._C.Generator)):  # type: ignore[misc,unused-ignore]
+        def __instancecheck__(cls, one: Any) -> bool:
+            return isinstance(one, torch._C.Generator)
+
+    class Generator(torch._C.Generator, metaclass=Others):  # type: ignore[misc,unused-ignore]
+        device = property(lambda self: torch.device(self.kind))
+
+        def __new__(cls, device: Any = "cpu") -> Any:
+            made = super().__new__(cls, on("cpu", torch.device(device)))
+            made.kind = device
+            return made
+
+    return Generator
+
+
+def _mode(ends: ExitStack) -> Any:
+    """A mode in which PyTorch's functions take the CPU for CUDA, and tensors say the contrary. When ``ends``
+    ends, what it changed is as before."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -112,10 +154,30 @@ def _mode() -> Any:
                 return function(*arguments, **(options or {}))
             if function is torch.device:  # what a script asks for, until a function takes it
                 return function(*arguments, **(options or {}))
+            if isinstance(function, torch._ops.OpOverload):
+                _of_a_script(function, EverythingOnCpu, ends)
             named = {name: on("cpu", value) for name, value in (options or {}).items()}
             return instead.get(function, function)(*(on("cpu", value) for value in arguments), **named)
 
     return EverythingOnCpu()
+
+
+def _of_a_script(operator: Any, mode: Callable[[], Any], ends: ExitStack) -> None:
+    """Call an operator that a script has made of Python functions (``torch.library.custom_op``) so that they
+    are in the mode as well."""
+    from torch._library.custom_ops import OPDEFS
+
+    made = OPDEFS.get(operator._schema.name)
+    for device, function in list(made._backend_fns.items()) if made is not None else ():
+        if not hasattr(function, "in_mode"):
+
+            @wraps(function)
+            def called(*arguments: Any, function: Any = function, **options: Any) -> Any:
+                with mode():
+                    return function(*arguments, **options)
+
+            called.in_mode = True  # type: ignore[attr-defined]
+            ends.enter_context(patch.dict(made._backend_fns, {device: called}))
 
 
 def _with_wider_sums(product: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,11 +222,13 @@ def _answers(gpu: Gpu, driver: SimulatedDriver | None) -> dict[str, Any]:
         **dict.fromkeys(_NO_BYTES, 0),
         **dict.fromkeys(_CONTEXTS, nullcontext()),
     }
+    graphs = {} if driver is None else graph_answers(driver)
     return {name: _always(answer) for name, answer in fixed.items()} | {
         "Stream": stream_kind,
         "Event": type("Event", (_Event,), {"clock": clock}),
         "get_rng_state": lambda *_: torch.get_rng_state(),
         "set_rng_state": lambda state, *_: torch.set_rng_state(state),
+        **graphs,
     }
 
 
