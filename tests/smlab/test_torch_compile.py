@@ -267,13 +267,12 @@ def test_a_cuda_graph_is_replayed(gpu: ScriptGpu) -> None:
 
 
 def test_a_number_cannot_be_read_while_a_graph_is_captured(gpu: ScriptGpu) -> None:
-    x, capture = torch.ones(4, device="cuda"), torch.cuda.graph(torch.cuda.CUDAGraph())
-    with capture:
-        assert torch.cuda.is_current_stream_capturing()
-        with pytest.raises(
-            RuntimeError, match="a number is read from the GPU while a CUDA graph is captured"
-        ):
-            x.sum().item()
+    x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    graph.capture_begin()
+    assert torch.cuda.is_current_stream_capturing()
+    with pytest.raises(RuntimeError, match="a number is read from the GPU while a CUDA graph is captured"):
+        x.sum().item()
+    graph.capture_end()
     assert not torch.cuda.is_current_stream_capturing()
 
 
