@@ -38,8 +38,8 @@ def _by_numbers(factors: Callable[..., tuple[int, int, int]]) -> Callable[..., i
         sources = [_pair(word, pair_forms >> FORM_BITS * n) for n, word in enumerate(words)]
         made = 0
         for which in range(2):
-            numbers = factors(*(flushed(source[which], flush) for source in sources))
-            found = flushed(fma(*(f32(x) for x in numbers), 32, rounding), flush)
+            a, b, c = factors(*(flushed(source[which], flush) for source in sources))
+            found = flushed(fma(f32(a), f32(b), f32(c), 32, rounding), flush)
             made |= found << 32 * which
         return made
 

@@ -163,10 +163,10 @@ def _megatron_swiglu(row: Row) -> Call:
     return _function("swiglu", "LigerFusedGateUpSiLUMulFunction"), (both,)
 
 
-def _distance(module: str, name: str, *more: object) -> Callable[[Row], Callable[[], object]]:
+def _distance(module: str, name: str, *more: object) -> Callable[[Row], Call]:
     """Of two distributions over a vocabulary."""
 
-    def make(row: Row) -> Callable[[], object]:
+    def make(row: Row) -> Call:
         asked, width = _asked(row)
         p, q = (_tensor(asked["B"] * asked["T"], width, like=asked) for _ in range(2))
         return _function(module, name), (p, q, *more)
