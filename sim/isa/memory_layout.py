@@ -47,7 +47,7 @@ _PLAIN: Final = {
     "combine": 27,  # how it is combined with a predicate: AND, OR, XOR
     "extends": 29,  # a comparison of high words: where they are equal, `predicate_b` decides
     "sets_one": 30,  # 1.0 for true in place of all ones
-    "pair_forms": 27,  # module `single_pairs`: how each source gives two numbers
+    "pair_forms": 27,  # module `halves`: how each source gives two numbers
     "half_flags": 28,  # module `half_meanings`: which halves, saturate, RELU, NaN
     "takes_lesser": 26,
     "above_zero": 26,  # no result is below 0

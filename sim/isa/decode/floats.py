@@ -24,7 +24,7 @@ from smlab.sim.isa.decode.operands import (
     single_bits,
     source,
 )
-from smlab.sim.isa.meanings import single_pairs
+from smlab.sim.isa.meanings import halves
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 
 
@@ -65,28 +65,28 @@ def _pairs(o: Operands, m: tuple[str, ...], name: str, sources: str) -> tuple[in
     for place, name_of_source in enumerate(sources):
         form, found = _pair_source(o)
         fields |= found.fields(name_of_source)
-        forms |= form << single_pairs.FORM_BITS * place
+        forms |= form << halves.FORM_BITS * place
     return BY_NAME[name], {**fields, "pair_forms": forms}
 
 
 def _pair_source(o: Operands) -> tuple[int, Source]:
-    """How a source gives two numbers (module `single_pairs`), and where they lie, without its signs."""
+    """How a source gives two numbers (module `halves`), and where they lie, without its signs."""
     text = o.text().removesuffix(".reuse")
     match = _PAIR.search(text)
     if match is None:
         if "R" in text:
             raise Unknown(f"the source {text}")
         bits = single_bits(text)
-        return single_pairs.ONE_NUMBER, Source(o.rows.place(bits, bits), False)
+        return halves.ONE_NUMBER, Source(o.rows.place(bits, bits), False)
     how, one_sign = match[1], match[2] is not None
-    form = {"F32": single_pairs.ONE_NUMBER, "F32x2.LO_HI": single_pairs.EXCHANGED}.get(how, 0)
+    form = {"F32": halves.ONE_NUMBER, "F32x2.LO_HI": halves.OTHER_WAY_ROUND}.get(how, 0)
     if one_sign and form:
         raise Unknown(f"the source {text}")
     signed = source(text.removesuffix(match[0]), "sign", True, single_bits, o.rows)
     minus = signed.flip != 0
     if signed.keep != M32:
-        form |= single_pairs.MAGNITUDE
-    form |= single_pairs.MINUS_LOW * minus | single_pairs.MINUS_HIGH * (minus != one_sign)
+        form |= halves.MAGNITUDE
+    form |= halves.MINUS_LOW * minus | halves.MINUS_HIGH * (minus != one_sign)
     return form, Source(signed.at, signed.register)
 
 

@@ -1,4 +1,5 @@
-"""What the vector operations on halves and bfloat16 numbers compute, for one lane, in plain Python."""
+"""What the vector operations on halves, bfloat16 numbers and pairs of singles compute, for one lane, in plain
+Python."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ from smlab.sim.isa.meanings.rounding import (
     to_bits,
 )
 from smlab.sim.isa.vector_operation import (
+    M32,
     Meaning,
     VectorOperation,
     combined,
+    flushed,
     made_whole,
     narrowed,
     plain,
@@ -245,4 +248,66 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
         VectorOperation(f"{letter}2l", "i", "d", plain(long_integer, 64), "conversion"),
         VectorOperation(f"l2{letter}", "d", "i", plain(from_long), "conversion"),
         VectorOperation(f"{letter}rnd", "i", "i", plain(whole), "conversion"),
+    )
+
+
+ONE_NUMBER, OTHER_WAY_ROUND, MAGNITUDE, MINUS_LOW, MINUS_HIGH = 1, 2, 4, 8, 16
+"""How a source of an operation on pairs of singles (FADD2, FMUL2, FFMA2 of sm_100 and sm_103) gives two
+numbers, as the operand's text says: ``R6.F32`` is one number for both, ``R6.F32x2.LO_HI`` has the pair the other way
+round, ``R6.F32x2.HI_LO.NP`` is negative in the high one (with a minus before it in the low one)."""
+FORM_BITS: Final = 5
+"""Of each source in ``pair_forms``."""
+_SIGN: Final = 0x80000000
+_ONE: Final = 0x3F800000
+
+
+def _pair_of_singles(word: int, form: int) -> tuple[int, int]:
+    """The low and the high number of a source."""
+    low, high = word & M32, word >> 32
+    if form & ONE_NUMBER:
+        high = low
+    if form & OTHER_WAY_ROUND:
+        low, high = high, low
+    if form & MAGNITUDE:
+        low, high = low & ~_SIGN, high & ~_SIGN
+    return low ^ _SIGN * bool(form & MINUS_LOW), high ^ _SIGN * bool(form & MINUS_HIGH)
+
+
+def _by_singles(factors: Callable[..., tuple[int, int, int]]) -> Callable[..., int]:
+    """``a * b + c`` on both numbers, with the factors and the sum that an operation has."""
+
+    def pairs(words: tuple[int, ...], rounding: int, flush: int, pair_forms: int) -> int:
+        sources = [_pair_of_singles(word, pair_forms >> FORM_BITS * n) for n, word in enumerate(words)]
+        made = 0
+        for which in range(2):
+            a, b, c = factors(*(flushed(source[which], flush) for source in sources))
+            found = flushed(fma(f32(a), f32(b), f32(c), 32, rounding), flush)
+            made |= found << 32 * which
+        return made
+
+    return pairs
+
+
+_added = _by_singles(lambda a, b: (a, _ONE, b))
+_multiplied = _by_singles(lambda a, b: (a, b, (a ^ b) & _SIGN))
+_fused = _by_singles(lambda a, b, c: (a, b, c))
+
+
+def pair_rows() -> tuple[VectorOperation, ...]:
+    """The rows of the table of operations."""
+
+    def add(a: int, b: int, rounding: int, flush: int, pair_forms: int) -> int:
+        return _added((a, b), rounding, flush, pair_forms)
+
+    def multiply(a: int, b: int, rounding: int, flush: int, pair_forms: int) -> int:
+        return _multiplied((a, b), rounding, flush, pair_forms)
+
+    def fuse(a: int, b: int, c: int, rounding: int, flush: int, pair_forms: int) -> int:
+        return _fused((a, b, c), rounding, flush, pair_forms)
+
+    kind = "pairs of singles"
+    return (
+        VectorOperation("fadd2", "dd", "d", plain(add, 64), kind),
+        VectorOperation("fmul2", "dd", "d", plain(multiply, 64), kind),
+        VectorOperation("ffma2", "ddd", "d", plain(fuse, 64), kind),
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from smlab.sim.isa.meanings.halves import half_rows
+from smlab.sim.isa.meanings.halves import half_rows, pair_rows
 from smlab.sim.isa.meanings.rounding import (
     NAN32,
     NAN64,
@@ -26,7 +26,6 @@ from smlab.sim.isa.meanings.rounding import (
     fma,
     to_bits,
 )
-from smlab.sim.isa.meanings.single_pairs import pair_rows
 from smlab.sim.isa.meanings.small_floats import small_float_rows
 from smlab.sim.isa.meanings.wide_integers import integer_rows
 from smlab.sim.isa.vector_operation import (

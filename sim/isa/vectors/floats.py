@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from smlab.sim.isa.meanings import rounding, single_pairs
+from smlab.sim.isa.meanings import halves, rounding
 from smlab.sim.isa.vectors.llvm_lanes import (
     BUILDERS,
     F32,
@@ -126,13 +126,13 @@ def _pair(v: Lanes, word: Any, place: int) -> tuple[Any, Any]:
     B = v.builder
 
     def form(bit: int) -> Any:
-        return v.flag("pair_forms", bit << single_pairs.FORM_BITS * place)
+        return v.flag("pair_forms", bit << halves.FORM_BITS * place)
 
     low, high = B.trunc(word, V32), B.trunc(B.lshr(word, v.all(32, V64)), V32)
-    high = v.either(form(single_pairs.ONE_NUMBER), low, high)
-    exchanged, magnitude = form(single_pairs.EXCHANGED), form(single_pairs.MAGNITUDE)
+    high = v.either(form(halves.ONE_NUMBER), low, high)
+    exchanged, magnitude = form(halves.OTHER_WAY_ROUND), form(halves.MAGNITUDE)
     found = []
-    for number, other, minus in ((low, high, single_pairs.MINUS_LOW), (high, low, single_pairs.MINUS_HIGH)):
+    for number, other, minus in ((low, high, halves.MINUS_LOW), (high, low, halves.MINUS_HIGH)):
         chosen = v.either(exchanged, other, number)
         chosen = v.either(magnitude, B.and_(chosen, v.all(0x7FFFFFFF)), chosen)
         found.append(v.either(form(minus), B.xor(chosen, v.all(0x80000000)), chosen))

@@ -118,8 +118,8 @@ def _rope(row: Row) -> Call:
 
 def _llama4_rope(row: Row) -> Call:
     q, k = _queries_and_keys(row)
-    turns = _tensor(1, q.shape[1], q.shape[3] // 2, like={"dtype": "complex64"})
-    return _function("llama4_rope", "LigerLlama4RopeFunction"), (q, k, turns)
+    frequencies = _tensor(1, q.shape[1], q.shape[3] // 2, like={"dtype": "complex64"})
+    return _function("llama4_rope", "LigerLlama4RopeFunction"), (q, k, frequencies)
 
 
 def _queries_and_keys(row: Row) -> Iterator[Any]:
