@@ -253,8 +253,8 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
 
 ONE_NUMBER, OTHER_WAY_ROUND, MAGNITUDE, MINUS_LOW, MINUS_HIGH = 1, 2, 4, 8, 16
 """How a source of an operation on pairs of singles (FADD2, FMUL2, FFMA2 of sm_100 and sm_103) gives two
-numbers, as the operand's text says: ``R6.F32`` is one number for both, ``R6.F32x2.LO_HI`` has the pair the other way
-round, ``R6.F32x2.HI_LO.NP`` is negative in the high one (with a minus before it in the low one)."""
+numbers, as the operand's text says. ``R6.F32`` is one number for both, ``R6.F32x2.LO_HI`` has the pair the
+other way round, ``R6.F32x2.HI_LO.NP`` is negative in the high one (with a minus before it in the low one)."""
 FORM_BITS: Final = 5
 """Of each source in ``pair_forms``."""
 _SIGN: Final = 0x80000000
