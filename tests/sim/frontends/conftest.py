@@ -7,7 +7,14 @@ import pytest
 
 from smlab import Gpu, load_gpu
 
-BOARDS = {"sm_75": "t4", "sm_80": "a100-40", "sm_86": "rtx-3090", "sm_89": "rtx-4090", "sm_90": "h100-pcie"}
+BOARDS = {
+    "sm_75": "t4",
+    "sm_80": "a100-40",
+    "sm_86": "rtx-3090",
+    "sm_89": "rtx-4090",
+    "sm_90": "h100-pcie",
+    "sm_100": "b200",
+}
 OWN = """
 title = "A card of compute capability 12.0"
 extends = "b200"

@@ -11,6 +11,7 @@ import smlab
 from smlab import Gpu
 from smlab.commands.run import api
 from smlab.commands.run.rates import rates, tensor_lines
+from smlab.hw_bench.errors import SmlabError
 from smlab.sim.execution import functional_warming
 from smlab.sim.execution.address_slice import EXECUTED, LEFT_OUT, slice_for_addresses
 from smlab.sim.execution.run import run_machine_code
@@ -146,13 +147,17 @@ CASES = (
 )
 
 
+PRODUCTS = (product, product_of_singles, attention, quantised)
+
+
 def parameters() -> list[Any]:
-    """All on one architecture of each shape of instructions; the rest with ``--thorough``."""
-    short = ("sm_80", "sm_90", "sm_120")
+    """All on one architecture of each shape of instructions; the rest with ``--thorough``. On sm_100 those
+    without products, which Triton writes for tensor memory there."""
+    short = ("sm_80", "sm_90", "sm_100", "sm_120")
     return [
         pytest.param(case, a, marks=() if a in short else pytest.mark.thorough, id=f"{case.__name__}-{a}")
         for case in CASES
-        for a in ARCHITECTURES
+        for a in (*ARCHITECTURES, *(() if case in PRODUCTS else ("sm_100",)))
     ]
 
 
@@ -169,6 +174,15 @@ def test_results_are_those_of_numpy(
     assert [run.whole for run in runs] == [True]
     assert runs[0].cycles > 0
     assert runs[0].instructions[0].line is not None
+
+
+def test_a_product_in_tensor_memory_is_refused_by_its_line(gpu_of: Callable[[str], Gpu]) -> None:
+    def launch(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> None:
+        smlab.run(kernel, grid, *arguments, gpu=gpu_of("sm_100"), **options)
+
+    refused = r"matmul: the instruction UTC\w+\.\S+ at 0x\w+, .*triton_kernels.py line \d+ is not one that is"
+    with pytest.raises(SmlabError, match=refused):
+        product(launch)
 
 
 @pytest.mark.parametrize("sms", ["all", 1])
