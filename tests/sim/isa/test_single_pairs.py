@@ -127,6 +127,7 @@ def test_which_registers_a_pair_reads_and_writes() -> None:
     [
         ("FFMA R20, R4, R7, RZ", 1),
         ("FFMA2 R20, R4.F32x2.HI_LO, R6.F32, RZ.F32", 2),
+        ("FADD2 R20, R4.F32x2.HI_LO, 1.5", 2),
         ("FADD2 R20, R4.F32x2.HI_LO, R6.F32x2.HI_LO", 2),
         ("FFMA2 R20, R4.F32x2.HI_LO, R6.F32x2.HI_LO, R9.F32", 3),  # three of the odd registers' bank
     ],
