@@ -19,7 +19,7 @@ from numba.core import codegen
 from numba.core.compiler_lock import global_compiler_lock
 
 from smlab.sim.compiled import jit
-from smlab.sim.object_code.objects import OBJECTS
+from smlab.sim.object_code.objects import OBJECTS, version_of
 
 _WORD: Final = ir.IntType(64)
 
@@ -146,6 +146,10 @@ def _passes(machine: Any, level: int, vectorize_loops: bool) -> tuple[Any, Any]:
     return builder.getModulePassManager(), builder
 
 
-def main(name: str) -> None:
-    """What the process does that builds for another one: the object goes to its standard output."""
+def main(name: str, version: str) -> None:
+    """What the process does that builds for another one: the object goes to its standard output. Where it has
+    other code than that process (another checkout is installed than the one in the current folder), it builds
+    nothing: what it built would be kept as that version's."""
+    if version_of(name) != version:
+        sys.exit(f"{name}: the code of this process is another version")
     sys.stdout.buffer.write(build(name))

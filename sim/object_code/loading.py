@@ -267,7 +267,12 @@ def _from_children(names: list[str]) -> dict[str, bytes | None]:
         for name in names:
             with suppress(OSError):
                 children[name] = start_python(
-                    _CHILD, name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                    _CHILD,
+                    name,
+                    version_of(name),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
                 )
         for name, child in children.items():
             content = _output(child)

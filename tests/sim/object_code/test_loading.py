@@ -162,6 +162,13 @@ def test_without_a_child_the_caller_builds(monkeypatch: pytest.MonkeyPatch, chil
         loading.ready(SMALL)
 
 
+def test_a_child_that_has_other_code_builds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout in the current folder, while another one is installed: the child imports that one. What it
+    built was kept as this one's, and a changed engine was not what ran."""
+    monkeypatch.setattr(loading, "version_of", lambda name: "0" * 16)
+    assert loading._from_children([SMALL]) == {SMALL: None}
+
+
 def test_no_child_stays_behind_when_the_caller_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
 
