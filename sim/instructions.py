@@ -84,12 +84,11 @@ def _pipe(name: str, result_reason: Reason = Reason.WAIT) -> InstructionClass:
     return InstructionClass(name, Unit.PIPE, result_reason, Reason.MATH_PIPE_THROTTLE, pipe=name, timing=name)
 
 
-def _floating(name: str, arithmetic: str) -> InstructionClass:
+def _floating(name: str, arithmetic: str, numbers: int = 1, intervals: int = 1) -> InstructionClass:
     """``fp32`` is the fused multiply-add; ``fp32-add`` and ``fp32-mul`` take the same pipe for half its
     work."""
     pipe = name.split("-")[0]
     reasons = Reason.WAIT, Reason.MATH_PIPE_THROTTLE
-    pairs = 2 if "-pair" in name else 1
     return InstructionClass(
         name,
         Unit.PIPE,
@@ -97,8 +96,8 @@ def _floating(name: str, arithmetic: str) -> InstructionClass:
         pipe=pipe,
         arithmetic=arithmetic,
         timing=pipe,
-        numbers=2 if pipe == "fp16" else pairs,
-        intervals=pairs,
+        numbers=numbers,
+        intervals=intervals,
     )
 
 
@@ -114,7 +113,7 @@ CLASSES: dict[str, InstructionClass] = {
         _pipe("int32"),
         _floating("fp32", "ffma"),
         _floating("fp64", "dfma"),
-        _floating("fp16", "hfma"),
+        _floating("fp16", "hfma", numbers=2),
         _pipe("sfu", Reason.SHORT_SCOREBOARD),
         _pipe("control"),
         InstructionClass("think", Unit.THINK, Reason.WAIT, Reason.WAIT),
@@ -130,8 +129,8 @@ CLASSES: dict[str, InstructionClass] = {
         _floating("fp32-mul", "fmul"),
         _floating("fp64-add", "dadd"),
         _floating("fp64-mul", "dmul"),
-        _floating("fp16-add", "hadd"),
-        _floating("fp16-mul", "hmul"),
+        _floating("fp16-add", "hadd", numbers=2),
+        _floating("fp16-mul", "hmul", numbers=2),
         _memory("global-reduce", Unit.GLOBAL, "reduce"),
         InstructionClass(
             "imad", Unit.PIPE, Reason.WAIT, Reason.MATH_PIPE_THROTTLE, pipe="fp32", timing="imad"
@@ -156,9 +155,9 @@ CLASSES: dict[str, InstructionClass] = {
             timing="fp64-conversion",
         ),
         _pipe("packed-conversion"),
-        _floating("fp32-pair", "ffma"),
-        _floating("fp32-pair-add", "fadd"),
-        _floating("fp32-pair-mul", "fmul"),
+        _floating("fp32-pair", "ffma", numbers=2, intervals=2),
+        _floating("fp32-pair-add", "fadd", numbers=2, intervals=2),
+        _floating("fp32-pair-mul", "fmul", numbers=2, intervals=2),
     )
 }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.sass.instruction import Operand, SassInstruction
+from smlab.hw_bench.sass.opcodes import SINGLE_PAIRS
 
 SCOREBOARDS: Final = tuple(f"SB{n}" for n in range(6))
 """Names of the scoreboards, as ``DEPBAR`` prints them."""
@@ -35,8 +36,7 @@ _SIDE_BY_SIDE: Final = {"F32x2": 2, "F16x4": 2, "BF16x4": 2, "F32x4": 4, "F16x8"
 _ALL_PREDICATES: Final = frozenset(f"P{n}" for n in range(7))
 _MEMORY_NAMES: Final = "LD LDG LDS LDL LDC LDSM ST STG STS STL ATOM ATOMG ATOMS RED REDG ULDC LDGSTS LDCU"
 _MEMORY: Final = frozenset(_MEMORY_NAMES.split())
-_SINGLE_PAIRS: Final = frozenset(("FADD2", "FMUL2", "FFMA2"))
-_WIDE_RESULT: Final = frozenset(("DADD", "DMUL", "DFMA", "DMNMX", *_SINGLE_PAIRS))
+_WIDE_RESULT: Final = frozenset(("DADD", "DMUL", "DFMA", "DMNMX", *SINGLE_PAIRS))
 _LONG_NAMES: Final = "IADD UIADD IADD3 UIADD3 MOV UMOV SEL USEL IMNMX UIMNMX ISETP UISETP"
 _LONG: Final = frozenset(_LONG_NAMES.split())
 _CONVERSIONS: Final = frozenset(("F2F", "I2F", "F2I", "FRND", "I2I", "UI2F", "UF2I"))
@@ -165,7 +165,7 @@ def _source_words(instruction: SassInstruction, place: int, count: int, operand:
         return _address_words(instruction)
     if opcode in _MEMORY:
         return access_words(instruction)
-    if opcode in _SINGLE_PAIRS:
+    if opcode in SINGLE_PAIRS:
         return 2 if "F32x2" in operand.text else 1
     if opcode in _WIDE_RESULT or opcode == "DSETP" or _is_long(instruction):
         return 2

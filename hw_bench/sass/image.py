@@ -15,6 +15,7 @@ from smlab.hw_bench.inputs import machine_code_bytes
 from smlab.hw_bench.sass.cubin import CubinRelocation, CubinSections
 from smlab.hw_bench.sass.instruction import Function
 from smlab.hw_bench.sass.linking import mangled_name
+from smlab.hw_bench.sass.opcodes import SINGLE_PAIRS
 
 PARAMETERS_AT: Final = ((100, 0x380), (90, 0x210), (0, 0x160))
 """Where parameters begin in constant bank 0, from this architecture on."""
@@ -98,7 +99,7 @@ def registers_used(function: Function) -> int:
 
 
 def _pairs(mnemonic: str) -> bool:
-    pairs = mnemonic.startswith(("D", "FADD2", "FMUL2", "FFMA2"))
+    pairs = mnemonic.startswith(("D", *SINGLE_PAIRS))
     return pairs or ".64" in mnemonic or "WIDE" in mnemonic or ".F64" in mnemonic
 
 

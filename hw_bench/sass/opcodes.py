@@ -34,6 +34,8 @@ _OPCODES: Final[dict[Kind, str]] = {
     "fp32": "FADD FMUL FFMA FADD2 FMUL2 FFMA2 FMNMX FSEL FSET FSETP FSWZADD FCHK FADD32I FMUL32I FFMA32I",
     "fp16": "HADD2 HMUL2 HFMA2 HSETP2 HSET2 HMNMX2",
 }
+SINGLE_PAIRS: Final = ("FADD2", "FMUL2", "FFMA2")
+"""Opcodes of arithmetic on pairs of singles."""
 _BY_OPCODE: Final = {opcode: kind for kind, names in _OPCODES.items() for opcode in names.split()}
 
 

@@ -15,6 +15,7 @@ from typing import Final, Literal
 from smlab.hw_bench.inputs import machine_code_bytes
 from smlab.hw_bench.sass.image import KernelImage, listed_image, read_image
 from smlab.hw_bench.sass.instruction import Function, SassInstruction
+from smlab.hw_bench.sass.opcodes import SINGLE_PAIRS
 
 Precision = Literal["fp16", "fp32", "fp64"]
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp16", "fp32", "fp64")
@@ -107,7 +108,7 @@ def kind_of(instruction: SassInstruction) -> tuple[str, int] | None:
         return None
     if opcode in _PACKED_HALF:
         return None if moves_a_constant(instruction) else (_PACKED_HALF[opcode], 1)
-    if opcode in ("FADD2", "FMUL2", "FFMA2"):
+    if opcode in SINGLE_PAIRS:
         return opcode[:-1].lower(), 2
     if opcode in ("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"):
         return opcode.lower(), 1

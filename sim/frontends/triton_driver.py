@@ -81,8 +81,6 @@ class SimulatedDriver:
     called when the graph is replayed.
     """
 
-    captured: list[Callable[[], object]] | None = None
-
     def __init__(
         self,
         target: TritonTarget,
@@ -102,6 +100,7 @@ class SimulatedDriver:
         self.launches = 0
         self.fits = False
         self.dry = False
+        self.captured: list[Callable[[], object]] | None = None
         self.launcher_cls = SimulatedLauncher
         self.utils = SimpleNamespace(
             load_binary=_loaded, unload_module=_nothing, get_device_properties=self._properties

@@ -181,7 +181,7 @@ class Kernel:
                 self.name,
                 "has too many warps",
                 f"{self.blocks} blocks of {len(self.roles[0])}",
-                f"at most {MAX_WARPS} in all; a sample (--sms N) of a larger grid",
+                f"at most {MAX_WARPS} in all; of a larger grid a sample (smlab run --sms N)",
             )
         if min(self.in_l2) < 0 or sum(self.in_l2) > 2**48:
             raise SmlabError.at(

@@ -262,6 +262,7 @@ def test_a_grid_of_more_than_a_million_warps_runs_whole(machine: Machine) -> Non
 
 def test_a_grid_of_too_many_warps_is_refused_with_what_to_do(machine: Machine) -> None:
     with pytest.raises(
-        SmlabError, match=r"2097152 blocks of 8.*at most 4194304 in all; a sample \(--sms N\)"
+        SmlabError,
+        match=r"2097152 blocks of 8.*at most 4194304 in all; of a larger grid a sample \(smlab run --sms N\)",
     ):
         Kernel("m", (Program("p", (Instruction("int32"),)),), ((0,) * 8,), 2**21)

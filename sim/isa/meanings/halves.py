@@ -273,41 +273,29 @@ def _pair_of_singles(word: int, form: int) -> tuple[int, int]:
     return low ^ _SIGN * bool(form & MINUS_LOW), high ^ _SIGN * bool(form & MINUS_HIGH)
 
 
-def _by_singles(factors: Callable[..., tuple[int, int, int]]) -> Callable[..., int]:
+def _by_singles(sources: int, factors: Callable[..., tuple[int, int, int]]) -> Meaning:
     """``a * b + c`` on both numbers, with the factors and the sum that an operation has."""
 
-    def pairs(words: tuple[int, ...], rounding: int, flush: int, pair_forms: int) -> int:
-        sources = [_pair_of_singles(word, pair_forms >> FORM_BITS * n) for n, word in enumerate(words)]
+    def pair(words: tuple[int, ...], rounding: int, flush: int, pair_forms: int) -> int:
+        pairs = [_pair_of_singles(word, pair_forms >> FORM_BITS * n) for n, word in enumerate(words)]
         made = 0
         for which in range(2):
-            a, b, c = factors(*(flushed(source[which], flush) for source in sources))
-            found = flushed(fma(f32(a), f32(b), f32(c), 32, rounding), flush)
-            made |= found << 32 * which
+            a, b, c = factors(*(flushed(source[which], flush) for source in pairs))
+            made |= flushed(fma(f32(a), f32(b), f32(c), 32, rounding), flush) << 32 * which
         return made
 
-    return pairs
-
-
-_added = _by_singles(lambda a, b: (a, _ONE, b))
-_multiplied = _by_singles(lambda a, b: (a, b, (a ^ b) & _SIGN))
-_fused = _by_singles(lambda a, b, c: (a, b, c))
+    if sources == 2:
+        return plain(lambda a, b, rounding, flush, pair_forms: pair((a, b), rounding, flush, pair_forms), 64)
+    return plain(
+        lambda a, b, c, rounding, flush, pair_forms: pair((a, b, c), rounding, flush, pair_forms), 64
+    )
 
 
 def pair_rows() -> tuple[VectorOperation, ...]:
     """The rows of the table of operations."""
-
-    def add(a: int, b: int, rounding: int, flush: int, pair_forms: int) -> int:
-        return _added((a, b), rounding, flush, pair_forms)
-
-    def multiply(a: int, b: int, rounding: int, flush: int, pair_forms: int) -> int:
-        return _multiplied((a, b), rounding, flush, pair_forms)
-
-    def fuse(a: int, b: int, c: int, rounding: int, flush: int, pair_forms: int) -> int:
-        return _fused((a, b, c), rounding, flush, pair_forms)
-
     kind = "pairs of singles"
     return (
-        VectorOperation("fadd2", "dd", "d", plain(add, 64), kind),
-        VectorOperation("fmul2", "dd", "d", plain(multiply, 64), kind),
-        VectorOperation("ffma2", "ddd", "d", plain(fuse, 64), kind),
+        VectorOperation("fadd2", "dd", "d", _by_singles(2, lambda a, b: (a, _ONE, b)), kind),
+        VectorOperation("fmul2", "dd", "d", _by_singles(2, lambda a, b: (a, b, (a ^ b) & _SIGN)), kind),
+        VectorOperation("ffma2", "ddd", "d", _by_singles(3, lambda a, b, c: (a, b, c)), kind),
     )

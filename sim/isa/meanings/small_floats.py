@@ -81,7 +81,7 @@ def e8_bits(value: float, rounding: int, finite: int) -> int:
         return 0
     fraction, exponent = math.frexp(size)  # from a half to one
     found = exponent - 1 + 127 + (rounding != CHOP and fraction != 0.5)
-    return max(0, min(found, E8_NAN - finite))
+    return min(found, E8_NAN - finite)
 
 
 def e8_number(bits: int) -> int:

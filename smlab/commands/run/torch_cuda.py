@@ -71,7 +71,9 @@ def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Count
         backward = torch.autograd.function.BackwardCFunction
         for name in ("apply", "apply_boxed"):
             if hasattr(backward, name):
-                ends.enter_context(patch.object(backward, name, _in_mode(mode, getattr(backward, name))))
+                ends.enter_context(
+                    patch.object(backward, name, _in_mode(type(mode), getattr(backward, name)))
+                )
         ends.enter_context(patch.object(torch.amp.autocast_mode.autocast, "__init__", _autocast_begun()))
         if driver is not None:
             ends.enter_context(patch.object(torch, "compile", compiling))
@@ -92,17 +94,16 @@ def _autocast_begun() -> Callable[..., None]:
     return begun
 
 
-def _in_mode(mode: Any, backward: Callable[..., Any]) -> Callable[..., Any]:
-    """The backward function of a script's own operator. PyTorch calls it where no mode is in force."""
+def _in_mode(mode: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a script's that PyTorch calls where no mode is in force, with the mode in force."""
 
-    @wraps(backward)
-    def apply(node: Any, *arguments: Any) -> Any:
-        if is_tracing() or type(node).__name__.startswith("CompiledFunction"):
-            return backward(node, *arguments)
-        with type(mode)():
-            return backward(node, *arguments)
+    @wraps(function)
+    def called(*arguments: Any, **options: Any) -> Any:
+        with nullcontext() if is_tracing() else mode():
+            return function(*arguments, **options)
 
-    return apply
+    called.in_mode = True  # type: ignore[attr-defined]
+    return called
 
 
 def _generator() -> Any:
@@ -170,14 +171,7 @@ def _of_a_script(operator: Any, mode: Callable[[], Any], ends: ExitStack) -> Non
     made = OPDEFS.get(operator._schema.name)
     for device, function in list(made._backend_fns.items()) if made is not None else ():
         if not hasattr(function, "in_mode"):
-
-            @wraps(function)
-            def called(*arguments: Any, function: Any = function, **options: Any) -> Any:
-                with mode():
-                    return function(*arguments, **options)
-
-            called.in_mode = True  # type: ignore[attr-defined]
-            ends.enter_context(patch.dict(made._backend_fns, {device: called}))
+            ends.enter_context(patch.dict(made._backend_fns, {device: _in_mode(mode, function)}))
 
 
 def _with_wider_sums(product: Callable[..., Any]) -> Callable[..., Any]:
