@@ -41,6 +41,9 @@ that the simulation takes."""
 PC: Final = 0
 LANES: Final = 1  # mask of the lanes that took part in the last instruction
 PASSES: Final = 2  # its passes over the banks, or a match's over its values
+PRODUCT_DEPTH_BYTES: Final = 32
+"""What a product in tensor memory has of a row of its first matrix, and of a column of its second. As its passes
+the source tells its columns, from bit 16 on its rows, and from bit 32 on whether its first matrix is in shared memory."""
 TOLD: Final = -1
 """Stands for the passes of an instruction whose source tells them."""
 CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive places, in ascending order

@@ -158,6 +158,7 @@ CLASSES: dict[str, InstructionClass] = {
         _floating("fp32-pair", "ffma", numbers=2, intervals=2),
         _floating("fp32-pair-add", "fadd", numbers=2, intervals=2),
         _floating("fp32-pair-mul", "fmul", numbers=2, intervals=2),
+        _pipe("tensor-memory", Reason.SHORT_SCOREBOARD),
     )
 }
 

@@ -17,6 +17,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import TENSOR_TYPES
 from smlab.hw_bench.sass.operations import TensorProduct
 from smlab.sim.instructions import ATOMIC_OPERATIONS, TIMINGS, InstructionClass, Unit
+from smlab.sim.instruction_source import PRODUCT_DEPTH_BYTES
 from smlab.sim.policies import POLICIES
 
 TICK_BITS = 20
@@ -51,6 +52,20 @@ class PipeTiming:
     backlog_cycles: int = 0
     fraction_ticks: int = 0
     spare_cycles: int = 0
+
+
+@dataclass(frozen=True)
+class MemoryProductTiming:
+    """Products in tensor memory. The SM's tensor cores update ``cell_ticks``' worth of a sum (a row and a column) at
+    a time, with no fewer rows than ``least_rows``, and take ``least_cycles`` at least. The sums are there
+    ``tail_cycles`` later, and later still by what reading the first matrix from shared memory takes. A product is
+    accepted while what is not done takes less time than ``queue_entries`` like it."""
+
+    cell_ticks: int
+    least_rows: int
+    least_cycles: int
+    tail_cycles: int
+    queue_entries: int
 
 
 @dataclass(frozen=True)
@@ -350,6 +365,8 @@ class Machine:
     group_queue_entries: tuple[
         int, int
     ]  # products accepted by a tensor core: first matrix in registers, shared
+    memory_products: MemoryProductTiming | None  # None: there is no tensor memory
+    tensor_columns_per_cycle: float  # of tensor memory that a warp reads or writes
     group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
     network_sector_ticks: int  # what an SM's port to other SMs takes for a sector; 0: there is no limit
     network_cycles: int  # from one of them to another
@@ -581,6 +598,31 @@ class Machine:
             spare_cycles=interval - reading,
         )
 
+    def memory_product_timing(self, told: int) -> PipeTiming:
+        """What a product in tensor memory takes, from what its source tells: columns, rows from bit 16 on, and from
+        bit 32 on whether its first matrix is in shared memory."""
+        own = self.memory_products
+        assert own is not None
+        columns, rows, in_shared = told & 0xFFFF, told >> 16 & 0xFFFF, told >> 32
+        row_bytes = self.banks * self.bank_bytes
+        first = -(-rows * in_shared * PRODUCT_DEPTH_BYTES // row_bytes)
+        reading = -(-(rows * in_shared + columns) * PRODUCT_DEPTH_BYTES // row_bytes)
+        working = ceil_cycles(columns * max(rows, own.least_rows) * own.cell_ticks)
+        interval = max(working, reading, own.least_cycles)
+        return replace(
+            self.pipes["tensor"],
+            interval_cycles=interval,
+            latency_cycles=working + first + own.tail_cycles,
+            backlog_cycles=interval * (own.queue_entries - 1),
+            spare_cycles=interval - reading,
+        )
+
+    def tensor_memory_timing(self, columns: int) -> PipeTiming:
+        """What moving so many columns between tensor memory and a warp's registers takes."""
+        pipe = self.pipes["tensor-memory"]
+        interval = max(1, math.ceil(columns / self.tensor_columns_per_cycle))
+        return replace(pipe, interval_cycles=interval, latency_cycles=pipe.latency_cycles + interval)
+
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
         ``cycle``."""
@@ -699,6 +741,18 @@ def _of_group(gpu: Gpu, name: str, without: int) -> int:
     """A constant of products by groups of warps; ``without`` where a description has none."""
     key = f"tensor.group_{name}"
     return round(gpu.number(key)) if gpu.has(key) else without
+
+
+def _memory_products(gpu: Gpu) -> MemoryProductTiming | None:
+    if not gpu.has("tensor.memory_cells_per_cycle"):
+        return None
+    return MemoryProductTiming(
+        cell_ticks=to_ticks(1 / gpu.number("tensor.memory_cells_per_cycle")),
+        least_rows=gpu.integer("tensor.memory_least_rows"),
+        least_cycles=_whole_cycles(gpu, "tensor.memory_least_cycles"),
+        tail_cycles=_whole_cycles(gpu, "tensor.memory_tail_cycles"),
+        queue_entries=gpu.integer("tensor.memory_queue_entries"),
+    )
 
 
 def _optional(gpu: Gpu, key: str, without: float = 0.0) -> float:
@@ -823,6 +877,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has("gpu.network_bytes_per_cycle")
             else 0
         ),
+        memory_products=_memory_products(gpu),
+        tensor_columns_per_cycle=_optional(gpu, "tensor.memory_columns_per_cycle", 1),
         group_sms=_group_sms(gpu),
         network_cycles=(
             _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1

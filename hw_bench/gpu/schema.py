@@ -20,7 +20,7 @@ ARCHITECTURES: Final = ("pascal", "volta", "turing", "ampere", "ada", "hopper", 
 
 PIPES: Final = (
     *("int32", "fp32", "fp64", "fp16", "sfu", "control", "conversion", "uniform", "tensor", "vote"),
-    *("redux", "special-register", "packed-conversion"),
+    *("redux", "special-register", "packed-conversion", "tensor-memory"),
 )
 """The execution pipes of the SM that a description has."""
 

@@ -44,9 +44,11 @@ from smlab.sim.compiled.layout import (
     EMPTIES_L1,
     FENCES,
     FOLLOWS_COPIES,
+    FOLLOWS_PRODUCTS,
     GLOBAL,
     IN_PARTS,
     JOINS_PRODUCTS,
+    MULTIPLIES_IN_MEMORY,
     NEVER,
     NOT_SELECTED,
     PIPE,
@@ -64,6 +66,9 @@ from smlab.sim.instruction_source import (
     ANSWER_BITS,
     ARRIVES,
     AWAITS,
+    BULK_REQUEST,
+    COPY_DONE,
+    COPY_LEFT,
     EXITS,
     FAULTS,
     GOES_ON,
@@ -73,9 +78,11 @@ from smlab.sim.instruction_source import (
     NOTIFIES,
     PASSES,
     PC,
+    PRODUCT_DEPTH_BYTES,
     PRODUCT_GROUPS,
     PRODUCT_SLOT,
     RETRY_CYCLES,
+    TO_WRITE,
 )
 
 GTO, LRR, OLDEST, GTY, GLR = 0, 1, 2, 3, 4
@@ -268,21 +275,40 @@ def use_in_parts(st: State, i: int, s: int, w: int, now: int) -> None:
 @helper
 def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
     """A product by a group of warps waits for its scheduler's tensor core in a queue, and joins its warp's
-    open group of products."""
-    warp, scheduler = warp_at(st, w), scheduler_at(st, i * st.schedulers + s)
+    open group of products. One in tensor memory waits for the SM's tensor cores, which go by the first scheduler's."""
+    warp = warp_at(st, w)
     op = op_at(st, warp.pc)
+    of, interval, latency, spare, backlog = s, op.interval, op.latency, op.spare, op.backlog
+    if op.effect == MULTIPLIES_IN_MEMORY:
+        told = read_at(st.source_warps + w * st.source_bytes, PASSES)
+        columns, rows = told & 0xFFFF, (told >> 16) & 0xFFFF
+        first = -(-(rows * (told >> 32) * PRODUCT_DEPTH_BYTES) // st.bank_row_bytes)
+        reading = -(-((rows * (told >> 32) + columns) * PRODUCT_DEPTH_BYTES) // st.bank_row_bytes)
+        working = -(-(columns * max(rows, op.spare) * op.fraction) >> TICK_BITS)
+        of, interval = 0, max(max(working, reading), op.extra)
+        latency, spare, backlog = working + first + op.latency, interval - reading, interval * op.backlog
+    scheduler = scheduler_at(st, i * st.schedulers + of)
     begin = max(now, scheduler.products_end)
     late = max(scheduler.owed, 0)
     if begin == now:
         scheduler.owed = scheduler.awaited = 0
-    for_copies = min(scheduler.awaited, op.spare)
+    for_copies = min(scheduler.awaited, spare)
     scheduler.awaited -= for_copies
-    scheduler.owed = min(scheduler.owed, 0) - (op.spare - for_copies)
-    scheduler.products_end = begin + op.interval + late
+    scheduler.owed = min(scheduler.owed, 0) - (spare - for_copies)
+    scheduler.products_end = begin + interval + late
     sm_at(st, i).products_end = max(sm_at(st, i).products_end, scheduler.products_end)
-    result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + op.latency + late)
-    free = max(now + 1, begin + op.interval + late - op.backlog)
+    result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + latency + late)
+    free = max(now + 1, begin + interval + late - backlog)
     throttle(st, i, s, warp.resource, op.reason, now + 1, free)
+
+
+@helper
+def arrive_after_products(st: State, w: int, now: int) -> None:
+    """An arrival that warp ``w`` has just issued comes when its products in tensor memory are done."""
+    row = read_at(read_at(st.context, BULK_REQUEST), TO_WRITE)
+    done = result_at(st, w * st.slots + PRODUCT_SLOT + (warp_at(st, w).products & (PRODUCT_GROUPS - 1))).until
+    write_at(row, COPY_LEFT, 0)
+    write_at(row, COPY_DONE, max(done, now + 1))
 
 
 @inlined
@@ -318,8 +344,10 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         warp.lanes = lanes
         following = entry_at(st, 0).value + read_at(words, PC) - warp.executed_early
     if op.unit == PIPE or op.unit == BARRIER:
-        if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
-            queue_product(st, i, s, w, now)
+        multiplies = JOINS_PRODUCTS <= op.effect <= MULTIPLIES_IN_MEMORY
+        if multiplies:
+            if lanes != 0 or op.effect != MULTIPLIES_IN_MEMORY:
+                queue_product(st, i, s, w, now)
         elif op.wide == IN_PARTS:
             use_in_parts(st, i, s, w, now)
         elif op.wide != 0:
@@ -327,7 +355,7 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
             occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
-        if op.target >= 0 and op.effect != JOINS_PRODUCTS and op.effect != CLOSES_PRODUCTS:
+        if op.target >= 0 and not multiplies:
             result(st, w, op.target, now + op.latency)
     elif lanes != 0 or op.passes_inactive != 0:
         if lanes == 0:
@@ -355,6 +383,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         copy_in_bulk(st, i, w, now)
     elif op.effect == FOLLOWS_COPIES and lanes != 0:
         arrive_after_copies(st, i, w, now)
+    elif op.effect == FOLLOWS_PRODUCTS and lanes != 0:
+        arrive_after_products(st, w, now)
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:

@@ -170,6 +170,14 @@ class Code:
                 operand_ticks=operation.request.operand,
                 past_ticks=operation.request.past,
             )
+        if operation.in_tensor_memory and (own := machine.memory_products) is not None:
+            values.update(
+                latency=own.tail_cycles,
+                fraction=own.cell_ticks,
+                spare=own.least_rows,
+                extra=own.least_cycles,
+                backlog=own.queue_entries - 1,
+            )
         if operation.fence_cycles:
             values["extra"] = operation.fence_cycles
         if operation.control is not None:
@@ -259,6 +267,10 @@ def _effect_of(operation: Operation) -> int:
         return layout.CLOSES_GROUP
     if operation.empties_l1:
         return layout.EMPTIES_L1
+    if operation.in_tensor_memory:
+        return layout.MULTIPLIES_IN_MEMORY
+    if operation.follows_products:
+        return layout.FOLLOWS_PRODUCTS
     if operation.closes_products:
         return layout.CLOSES_PRODUCTS
     if operation.joins_products:

@@ -37,10 +37,10 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
-# a product in its warp's group of products, or the last one there, or a bulk copy, or an arrival behind
-# copies; or, from the last number on, its warp waits until so many groups of products are left.
-NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK = range(6)
-FOLLOWS_COPIES, FENCES, AWAITS_PRODUCTS = 6, 7, 8
+# a bulk copy, an arrival behind copies, a fence that takes time, or an arrival behind products in tensor memory; it
+# is a product in its warp's group of products, the last one there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products are left.
+NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, COPIES_IN_BULK, FOLLOWS_COPIES, FENCES, FOLLOWS_PRODUCTS = range(7)
+JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY, AWAITS_PRODUCTS = range(7, 11)
 
 # An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
 PER_SM, IN_PARTS = 1, 2
@@ -180,7 +180,8 @@ word; ``sector_ticks`` of its slice for a sector, at least ``operand_ticks`` for
 of the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so
 (`IN_PARTS`). One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in
 front of it, and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction
-keeps its scheduler while that works."""
+keeps its scheduler while that works. Of one in tensor memory the source tells the shape: ``fraction`` is what a
+sum takes, ``spare`` the least rows, ``extra`` the least cycles, ``backlog`` the products before it."""
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 

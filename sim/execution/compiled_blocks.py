@@ -72,7 +72,8 @@ instruction (-1: nothing), word and writer; and the first and last word that any
 @helper
 def start_block_and_warps(launch, block_at, warps_at, index):  # type: ignore[no-untyped-def]
     """Make the words of a block and of all its warps those before its first instruction."""
-    start_block_words(launch, block_at, at(launch, memory_layout.KNOWN_BYTES), index)
+    room = (block_at - at(launch, memory_layout.BLOCKS_AT)) // (8 * memory_layout.BLOCK_WORDS)
+    start_block_words(launch, block_at, at(launch, memory_layout.KNOWN_BYTES), index, room)
     size, threads = at(launch, memory_layout.REGISTER_FILE_BYTES), at(launch, memory_layout.THREADS)
     grid_index = index
     if at(launch, memory_layout.BLOCK_MAP) != 0:

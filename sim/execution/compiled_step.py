@@ -43,6 +43,7 @@ from smlab.sim.isa.vectors.word_access import (
     prefetch_rows,
     put,
     put16,
+    put32,
     put64,
 )
 
@@ -54,9 +55,9 @@ NOTED_WORDS: Final = 4
 
 
 @helper
-def start_block_words(launch, block_at, known_bytes, number):  # type: ignore[no-untyped-def]
+def start_block_words(launch, block_at, known_bytes, number, tensor_memory):  # type: ignore[no-untyped-def]
     """Make a block's words those before its first instruction; ``number`` is its place in the order of
-    launch."""
+    launch, ``tensor_memory`` which one it has."""
     index = number
     if at(launch, memory_layout.BLOCK_MAP) != 0:
         index = get64(at(launch, memory_layout.BLOCK_MAP) + 8 * number)
@@ -69,11 +70,18 @@ def start_block_words(launch, block_at, known_bytes, number):  # type: ignore[no
     rank = number % at(launch, memory_layout.CLUSTER_BLOCKS)
     put(block_at, memory_layout.SHARED_BASE, at(launch, memory_layout.SHARED_FIRST) + (rank << 24))
     put(block_at, memory_layout.NUMBER, number + 1)
+    put(
+        block_at,
+        memory_layout.TENSOR_ROW,
+        at(launch, memory_layout.TENSOR_MEMORY) + tensor_memory * memory_layout.TENSOR_BYTES,
+    )
     if at(launch, memory_layout.BLOCK_ROOMS) != 0:
         put(at(launch, memory_layout.BLOCK_ROOMS), number, block_at)
     clear(at(block_at, memory_layout.SHARED), at(launch, memory_layout.SHARED_BYTES))
     known = at(block_at, memory_layout.SHARED_KNOWN)
     clear(known, known_bytes)
+    for word in range(at(launch, memory_layout.KNOWN_FIRST)):
+        put32(known + 4 * word, 1)
     put(block_at, memory_layout.UNKNOWN_AT, known)
     put(
         block_at,
@@ -231,7 +239,7 @@ def step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         place, room = q & 63, q >> 6
         block = at(context, memory_layout.BLOCKS_AT) + 8 * memory_layout.BLOCK_WORDS * room
         if place == 0:
-            start_block_words(context, block, at(context, memory_layout.KNOWN_BYTES), p)
+            start_block_words(context, block, at(context, memory_layout.KNOWN_BYTES), p, now)
             put(block, memory_layout.WRITERS, at(context, memory_layout.WARPS))
         if at(context, memory_layout.BLOCK_MAP) != 0:
             p = get64(at(context, memory_layout.BLOCK_MAP) + 8 * p)

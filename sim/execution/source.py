@@ -111,7 +111,7 @@ class MachineSource:
         return self.memory.unwritten
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource:
-        self.memory = MachineMemory(self.launch, rooms, warps)
+        self.memory = MachineMemory(self.launch, rooms, warps, sms)
         if self.blocks is not None:
             self.memory.words[memory_layout.BLOCK_MAP] = self.blocks.ctypes.data
         self.memory.words[memory_layout.PREFETCHES] = self.memory.warps.nbytes > PREFETCH_BYTES
@@ -308,6 +308,11 @@ def pipe_of(micro: MicroOperation, reads: int, machine: Machine) -> PipeTiming |
     cls = CLASSES[micro.cls]
     if micro.instruction.opcode == "NOP":
         return dataclasses.replace(machine.pipes["control"], interval_cycles=1)
+    if micro.code in (d.TENSOR_LOAD, d.TENSOR_STORE):
+        f = micro.fields
+        columns = f["registers"] << f["packs"] << (f["lane_shape"] >= d.BITS_64)
+        passes = 2 if f["lane_shape"] == d.BITS_256 else 1  # whose columns of one parity meet in a bank
+        return machine.tensor_memory_timing(columns * passes)
     if cls.unit is Unit.PIPE and cls.pipe in _BANKED:
         timing = machine.pipes[cls.timing]
         interval = timing.interval_cycles * cls.intervals
@@ -386,6 +391,8 @@ def lower_machine_code(
     launch.sm_hz, launch.network_cycles = machine.sm_hz, machine.network_cycles
     launch.cluster_barrier_cycles = machine.cluster_barrier_cycles
     _check_cluster(launch, machine, sms)
+    if launch.uses_tensor_memory and machine.memory_products is None:
+        raise SmlabError.at(f"{launch.where} on {machine.name}", "this GPU has no tensor memory")
     code = launch.code
     operations = []
     copies = next(
@@ -449,13 +456,18 @@ def lower_machine_code(
                 joins_products=bool(micro.fields.get("joins_products")),
                 closes_products=bool(micro.fields.get("closes_products")),
                 products_left=_products_left(micro),
+                in_tensor_memory=micro.code == d.TENSOR_PRODUCT,
+                follows_products=micro.code == d.TENSOR_COMMIT,
                 crowded_cycles=_crowded_cycles(code, number, machine),
                 is_fence=is_fence(micro.instruction),
                 fence_cycles=machine.fence_cycles * is_fence(micro.instruction),
                 is_shared_fence=is_shared_fence(micro.instruction),
-                fenced=cls.unit in fenced_units
-                and cls.operation in ("store", "reduce")
-                and control.write_barrier is None,
+                fenced=micro.code == d.TENSOR_STORE
+                or (
+                    cls.unit in fenced_units
+                    and cls.operation in ("store", "reduce")
+                    and control.write_barrier is None
+                ),
                 empties_l1=empties_l1(micro.instruction),
                 bulk_copy=_bulk_copy(micro),
                 multicast=micro.code == d.BULK_COPY and bool(micro.fields.get("multicast")),

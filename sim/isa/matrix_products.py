@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from smlab.sim.instruction_source import PRODUCT_DEPTH_BYTES
+
 (
     HALVES,
     BFLOAT16,
@@ -81,7 +83,7 @@ SIGNS: Final = {
     **dict.fromkeys((E5M2, E4M3), 0x80808080),
 }
 """The signs of a register's elements."""
-DEPTH_BYTES: Final = 32
+DEPTH_BYTES: Final = PRODUCT_DEPTH_BYTES
 """What a row of the first matrix has, and a column of the second, in a product of a group of warps."""
 SWIZZLE_BYTES: Final = (16, 128, 64, 32)
 """By the number in a matrix descriptor: in rows of so many bytes a matrix lies in shared memory, whose
@@ -121,3 +123,73 @@ def sum_arithmetic(
     is_short = is_fp8 and (of_group or compute_capability == (8, 9))
     bits = SHORT_SUM_BITS if is_short else core.fraction_bits
     return SumArithmetic(core.group_bytes * PER_REGISTER[element] // 4, bits, of_zero)
+
+
+# The fields of the instruction descriptor of a product in tensor memory (PTX ISA, "Instruction descriptor"): first
+# bit, and how many.
+SPARSE, SATURATES, RESULT, FIRST_TYPE, SECOND_TYPE = (2, 1), (3, 1), (4, 2), (7, 3), (10, 3)
+MINUS_FIRST, MINUS_SECOND, TURNED_FIRST, TURNED_SECOND = (13, 1), (14, 1), (15, 1), (16, 1)
+EIGHTS_OF_COLUMNS, SIXTEENS_OF_ROWS, SHIFT = (17, 6), (24, 5), (30, 2)
+UNSIGNED_BYTES, SIGNED_BYTES = -2, -3
+MEMORY_TYPES: Final = {
+    HALVES: (HALVES, BFLOAT16, TF32),
+    E5M2: (E4M3, E5M2),
+    BYTES: (UNSIGNED_BYTES, SIGNED_BYTES),
+}
+"""By family: the types that the numbers of the descriptor stand for. Floats of six and four bits lie in shared
+memory in another way, and are not here."""
+MEMORY_SUMS: Final = {HALVES: (HALF_SUM, SINGLE_SUM), E5M2: (HALF_SUM, SINGLE_SUM), BYTES: (-1, -1, INTEGER_SUM)}
+"""By family: what the number of the result's type stands for; -1: nothing."""
+
+
+@dataclass(frozen=True)
+class MemoryProduct:
+    """A product in tensor memory, as its instruction descriptor says it: the shape, and fields of a micro-operation
+    by name."""
+
+    rows: int
+    columns: int
+    fields: dict[str, int]
+
+
+def memory_product(described: int, family: int) -> MemoryProduct | None:
+    """The product of an instruction descriptor; None for one that is not executed here."""
+
+    def part(place: tuple[int, int]) -> int:
+        return described >> place[0] & (1 << place[1]) - 1
+
+    types, sums = MEMORY_TYPES[family], MEMORY_SUMS[family]
+    kinds = [part(FIRST_TYPE), part(SECOND_TYPE)]
+    rows, columns, result = 16 * part(SIXTEENS_OF_ROWS), 8 * part(EIGHTS_OF_COLUMNS), part(RESULT)
+    if part(SPARSE) or part(SHIFT) or max(kinds) >= len(types) or result >= len(sums):
+        return None
+    if rows not in (64, 128) or not 8 <= columns <= 256 or (rows == 128 and columns % 16):
+        return None
+    first, second = (types[kind] for kind in kinds)
+    total = sums[result]
+    whole = family == BYTES
+    turned = part(TURNED_FIRST), part(TURNED_SECOND)
+    if total < 0 or (family == HALVES and first != second) or (part(SATURATES) and not whole):
+        return None
+    if total == HALF_SUM and family == HALVES and first != HALVES:
+        return None
+    if any(turned) and first == TF32:
+        return None
+    fields = {"k_steps": 2, "row_groups": 2, "a_turned": turned[0], "b_turned": turned[1]}
+    if whole:
+        total = SATURATED_SUM if part(SATURATES) else INTEGER_SUM
+        fields |= {"element_type": BYTES, "b_element_type": BYTES}
+        fields |= {"is_signed": int(first == SIGNED_BYTES), "b_is_signed": int(second == SIGNED_BYTES)}
+        if part(MINUS_FIRST) or part(MINUS_SECOND):
+            return None
+    else:
+        rule = sum_arithmetic((10, 0), first, total)
+        fields |= {"element_type": first, "b_element_type": second}
+        fields |= {
+            "group": rule.group,
+            "fraction_bits": rule.fraction_bits,
+            "zero_exponent": rule.zero_exponent,
+            "a_xor": SIGNS[first] * part(MINUS_FIRST),
+            "b_xor": SIGNS[second] * part(MINUS_SECOND),
+        }
+    return MemoryProduct(rows, columns, {**fields, "sum_type": total})

@@ -118,6 +118,14 @@ _PLAIN: Final = {
     "b_turned": 37,
     "joins_products": 38,
     "closes_products": 39,
+    # tensor memory (module `tensor_memory`)
+    "product_descriptor": 22,  # of a product, as a source without changes
+    "product_descriptor_reg": 23,
+    "family": 26,  # of a product's types: the first of those that the opcode may have
+    "lane_shape": 26,  # how registers lie in it
+    "registers": 27,
+    "packs": 28,  # two columns of 16 bits are a register
+    "zeros": 29,  # what is stored is no register
     # barriers in memory, and copies of the copy engine (module `asynchronous_units`)
     "action": 34,
     "arrivals": 35,
@@ -254,6 +262,14 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *("is_reduction", "operation", "number_type"),
     ),
     "election": _kind("dst", "predicate_dst", "predicate_a"),
+    "allocation of tensor memory": _kind("dst", "a", "predicate_dst", "action"),
+    "load of tensor memory": _kind("dst", "a", "lane_shape", "registers", "packs", "offset_bytes"),
+    "store to tensor memory": _kind("c", "a", "lane_shape", "registers", "packs", "offset_bytes", "zeros"),
+    "product in tensor memory": _kind(
+        *("a", "b", "c", "product_descriptor", "product_descriptor_reg", "family", "predicate_sum"),
+        *("a_in_shared", "joins_products"),
+    ),
+    "arrival behind products": _kind("a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
 
@@ -336,7 +352,14 @@ CLUSTER_ARRIVED: Final = SHARED_BASE + 2  # warps that have come to the cluster'
 CLUSTER_EXITED: Final = SHARED_BASE + 3  # warps that have exited, which count as having come
 CLUSTER_PHASE: Final = SHARED_BASE + 4  # how often all warps have come
 CLUSTER_TIME: Final = SHARED_BASE + 5  # the cycle in which they had for the last time
+TENSOR_OWNED: Final = SHARED_BASE + 6  # a bit for each `TENSOR_GRANULE` of columns of tensor memory that it has
+TENSOR_ROW: Final = SHARED_BASE + 7  # address of its SM's words of tensor memory
 BLOCK_WORDS: Final = SHARED_BASE + 8  # whole cache lines
+
+# Tensor memory: a word with the granules that blocks of the SM have, then lane by lane its columns of 32 bits.
+TENSOR_LANES, TENSOR_COLUMNS, TENSOR_GRANULE = 128, 512, 32
+TENSOR_AT: Final = 64
+TENSOR_BYTES: Final = TENSOR_AT + 4 * TENSOR_LANES * TENSOR_COLUMNS
 
 # The words of a launch.
 GRID_X: Final = 0
@@ -378,6 +401,8 @@ CLUSTER_BLOCKS: Final = 35  # blocks of a cluster
 BLOCK_ROOMS: Final = 39  # address of a word for each block in the order of launch: where its words lie
 NETWORK_CYCLES: Final = 40  # from one SM of a cluster to another
 CLUSTER_BARRIER_CYCLES: Final = 42  # from the last arrival at a cluster's barrier until its blocks know it
+TENSOR_MEMORY: Final = 43  # address of the tensor memory of the first SM; 0: the kernel has none
+KNOWN_FIRST: Final = 44  # words of shared memory that the system has written when a block starts
 LAUNCH_WORDS: Final = 48
 MAX_COPIES: Final = 256
 CLUSTER_PATIENCE: Final = 64
@@ -395,6 +420,8 @@ UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of th
 SCRATCH_WORDS: Final = (
     32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16
 )  # two matrices of 16 and 8 by 32 numbers, sums, a row of them, rows of two matrices from shared memory
+TENSOR_SCRATCH_WORDS: Final = 9 * 1024
+"""What a product in tensor memory keeps beyond that."""
 
 # Faults.
 (
@@ -413,7 +440,11 @@ SCRATCH_WORDS: Final = (
     TOO_MANY_COPIES,
     LONE_PRODUCT,
     CLUSTER_STUCK,
-) = range(15)
+    OUTSIDE_TENSOR_MEMORY,
+    COLUMNS_NEVER_FREE,
+    COLUMNS_KEPT,
+    UNKNOWN_PRODUCT,
+) = range(19)
 
 
 _ZERO_AT: Final = REGISTERS_AT * 8 + BARRIERS * ROW_BYTES

@@ -54,12 +54,22 @@ from typing import Final
     AWAIT_PRODUCTS,
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
-) = range(192, 237)
+    TENSOR_ALLOCATE,
+    TENSOR_LOAD,
+    TENSOR_STORE,
+    TENSOR_PRODUCT,
+    TENSOR_COMMIT,
+) = range(192, 242)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE, GIVE_BARRIER_UP, ARRIVE_AFTER_COPIES = range(5)
 """What is done to a barrier in memory."""
 NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
 """How many arrivals, and bytes of transactions."""
+FIND_COLUMNS, KEEP_COLUMNS = range(2)
+"""What is done with columns of tensor memory: find and take some, or keep those of a mask alone."""
+WHOLE_LANES, LOW_HALF, HIGH_HALF, BITS_64, BITS_128, BITS_256 = range(6)
+"""How registers of a warp lie in tensor memory (PTX ISA, "tcgen05 data movement shape"): 32 lanes, 16 lanes for
+its first or its last 16 threads, or 16 lanes in pieces of 64, 128 or 256 bits."""
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT, ARRIVE = range(13)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
 EVERYONE, SAME, DIFFERENT, OTHERS, MORE_OTHERS = range(5)
@@ -133,6 +143,11 @@ KINDS: Final = {
     BULK_COPY: "bulk copy",
     ELECT: "election",
     READ_CHOSEN: "transposition",
+    TENSOR_ALLOCATE: "allocation of tensor memory",
+    TENSOR_LOAD: "load of tensor memory",
+    TENSOR_STORE: "store to tensor memory",
+    TENSOR_PRODUCT: "product in tensor memory",
+    TENSOR_COMMIT: "arrival behind products",
 }
 """The kind of each code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
 

@@ -12,6 +12,8 @@ from smlab.sim.instruction_source import (
     ARRIVES,
     AWAITS,
     COPY_GROUPS,
+    PRODUCT_GROUPS,
+    PRODUCT_SLOT,
     EXITS,
     FAULTS,
     GOES_ON,
@@ -227,10 +229,13 @@ class StreamingMultiprocessor:
             interval, latency = 0, 0
             if operation.cls.unit is Unit.PIPE:
                 timing = operation.pipe or self.machine.pipes[operation.cls.timing]
+                if operation.in_tensor_memory and warp.lanes:
+                    timing = self.machine.memory_product_timing(warp.passes)
                 interval, latency = timing.interval_cycles, timing.latency_cycles
                 free = now + scheduler.interval_of(timing)
-                if operation.joins_products:
-                    begin, working = scheduler.take_product(timing, now)
+                if operation.joins_products and (warp.lanes or not operation.in_tensor_memory):
+                    unit = self.schedulers[0] if operation.in_tensor_memory else scheduler
+                    begin, working = unit.take_product(timing, now)
                     latency += begin + working - interval - now
                     free = max(now + 1, begin + working - timing.backlog_cycles)
                 scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = free
@@ -259,6 +264,10 @@ class StreamingMultiprocessor:
             self._copy_in_bulk(warp, operation, now)
         if operation.follows_copies and warp.lanes:
             warp.arrive_after_copies(self.source.bulk_request(self.index, warp.slot).copies, now)
+        if operation.follows_products and warp.lanes:
+            done = warp.result_at[PRODUCT_SLOT + warp.products % PRODUCT_GROUPS]
+            for arrival in self.source.bulk_request(self.index, warp.slot).copies:
+                arrival.done = max(done, now + 1)
         if operation.empties_l1:
             self.path.l1.empty()
         warp.book_issue(now)

@@ -1,5 +1,5 @@
 """Products of matrices by a group of four warps, in machine code; see
-`smlab.sim.isa.meanings.group_products`."""
+`smlab.sim.isa.meanings.products.group_products`."""
 
 from __future__ import annotations
 
@@ -82,11 +82,13 @@ def tile_addresses(warp: int, descriptor: int, turned: int, tile: int) -> None:
 
 
 @helper
-def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, distance: int) -> Any:
+def load_tile(
+    op: int, product: int, warp: int, launch: int, name: int, tile: int, to: int, distance: int
+) -> Any:
     """A tile of the matrix whose descriptor is source ``name``, as two registers at a distance; False after a
-    fault."""
-    turned = at(op, I_A_TURNED) if name == I_A else at(op, I_B_TURNED)
-    row, flip = row_of(op, warp, name), at(op, name + 3)
+    fault. ``product`` has what the instruction says of it."""
+    turned = at(product, I_A_TURNED) if name == I_A else at(product, I_B_TURNED)
+    row, flip = row_of(product, warp, name), at(product, name + 3)
     descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
     if (descriptor >> 49) & 7 != 0:
         fault(warp, BASE_OFFSET, 0, 0)
@@ -119,7 +121,7 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
     if at(op, I_A_IN_SHARED) != 0:
         for n in range(2):
             tile = 2 * (at(warp, WARP_OF_BLOCK) & 3) + n
-            if not load_tile(op, warp, launch, I_A, tile, a + n * ROW_BYTES, 2 * ROW_BYTES):
+            if not load_tile(op, op, warp, launch, I_A, tile, a + n * ROW_BYTES, 2 * ROW_BYTES):
                 return FAULTS
     else:
         a = row_of(op, warp, I_A)
@@ -128,7 +130,7 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
     adds = predicate(op, warp, I_PREDICATE_SUM) != 0
     block = (2 if at(op, I_SUM_TYPE) == mp.HALF_SUM else 4) * ROW_BYTES
     for number in range(at(op, I_COLUMN_GROUPS)):
-        if not load_tile(op, warp, launch, I_B, number, b, ROW_BYTES):
+        if not load_tile(op, op, warp, launch, I_B, number, b, ROW_BYTES):
             return FAULTS
         c = row_of(op, warp, I_C) + block * number if adds else warp + _ZEROS
         dst = warp + at(op, I_DST) + block * number
@@ -136,7 +138,7 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
             multiply_whole(op, a, b, c, dst, unpacked, lanes)
         else:
             special = (special_row | unpack_second(op, b, unpacked + SECOND_AT)) != 0
-            add_products(op, unpacked, c, dst, lanes, special)
+            add_products(op, unpacked, unpacked + SECOND_AT, c, dst, lanes, special)
     close_products(op, warp)
     return GOES_ON
 

@@ -20,6 +20,7 @@ from smlab.sim.isa.decode import (  # noqa: F401  (each registers its rows)
     lanes,
     memory,
     tensor,
+    tensor_memory,
 )
 from smlab.sim.isa.decode.control import LABELS
 from smlab.sim.isa.decode.micro import ROWS, MicroOperation

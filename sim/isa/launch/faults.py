@@ -32,6 +32,11 @@ _WORDS = {
     memory_layout.NO_TENSOR_MAP: "a copy by no tensor map of its dimensions, or one that is not simulated",
     memory_layout.LONE_PRODUCT: "a product that not all four warps of its group issue",
     memory_layout.CLUSTER_STUCK: "a barrier of a cluster that never opens",
+    memory_layout.OUTSIDE_TENSOR_MEMORY: "a place in tensor memory that the warp does not reach, or its block has "
+    "not allocated",
+    memory_layout.COLUMNS_NEVER_FREE: "an allocation of tensor memory that waits for ever",
+    memory_layout.UNKNOWN_PRODUCT: "an instruction descriptor of a product that is not executed here",
+    memory_layout.COLUMNS_KEPT: "a block that ends and has not freed its tensor memory",
     memory_layout.TOO_MANY_COPIES: f"more than {memory_layout.MAX_COPIES} copies of a block on their way",
 }
 
@@ -57,6 +62,12 @@ def fault_error(
         what += f": warps of the block of rank {address} do not come"
     elif kind in (memory_layout.TOO_MANY_ARRIVALS, memory_layout.NO_TENSOR_MAP):
         what += f": at {address & M64:#x}"
+    elif kind == memory_layout.UNKNOWN_PRODUCT:
+        what += f": {address:#010x}"
+    elif kind == memory_layout.OUTSIDE_TENSOR_MEMORY:
+        what += f": lane {address >> 16 & 0xFFFF}, column {address & 0xFFFF}"
+    elif kind == memory_layout.COLUMNS_NEVER_FREE:
+        what += f": {memory_layout.TENSOR_GRANULE * address} columns"
     part = max(
         ((at, name) for name, at in launch.image.function.parts.items() if at <= micro.instruction.address),
         default=(0, launch.where),

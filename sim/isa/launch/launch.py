@@ -182,13 +182,28 @@ class MachineLaunch:
         return np.ascontiguousarray(index.transpose(0, 2, 4, 1, 3, 5).reshape(-1))
 
     @cached_property
+    def uses_tensor_memory(self) -> bool:
+        return any(i.opcode == "UTCATOMSWS" for i in self.image.function.instructions)
+
+    @cached_property
+    def system_shared_bytes(self) -> int:
+        """What code reaches of the system's shared memory, from address 0 on: what allocates tensor memory
+        notes there what a block has."""
+        return reserved_shared_bytes(self.image.architecture) if self.uses_tensor_memory else 0
+
+    @cached_property
     def shared_first(self) -> int:
-        """Where the kernel's own shared addresses begin: behind the system's."""
-        return reserved_shared_bytes(self.image.architecture)
+        """The first shared address that a kernel reaches; its own ones begin behind the system's."""
+        return 0 if self.uses_tensor_memory else reserved_shared_bytes(self.image.architecture)
 
     @property
     def shared_bytes(self) -> int:
         return self.image.shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def shared_room(self) -> int:
+        """Bytes of shared memory that the addresses from `shared_first` on reach."""
+        return self.system_shared_bytes + self.shared_bytes
 
     @property
     def local_bytes(self) -> int:
@@ -555,10 +570,13 @@ class MachineMemory:
     """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and
     room for blocks.
 
-    ``resident`` blocks have their warps' words, shared and local memory at the same time.
+    ``resident`` blocks have their warps' words, shared and local memory at the same time. Each of ``sms`` has a
+    tensor memory, where the kernel uses it; without SMs each resident block has one.
     """
 
-    def __init__(self, launch: MachineLaunch, resident: int, warp_slots: int | None = None) -> None:
+    def __init__(
+        self, launch: MachineLaunch, resident: int, warp_slots: int | None = None, sms: int | None = None
+    ) -> None:
         self.launch = launch
         self.resident = resident
         code = launch.code
@@ -586,7 +604,7 @@ class MachineMemory:
         warps = launch.warps_per_block
         # A row or two of words more, so that no vector ends behind the array.
         self.warps = aligned((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, np.int64)
-        shared = launch.shared_bytes
+        shared = launch.shared_room
         self.shared_stride = -(-max(shared, 8) // 64) * 64 + 64
         self.shared = aligned(resident * self.shared_stride, np.uint8)
         self.known = aligned(resident * self.shared_stride if launch.check_shared else 64, np.uint8)
@@ -627,7 +645,9 @@ class MachineMemory:
         )
         self.unwritten = aligned(len(ops) * memory_layout.UNWRITTEN_WORDS, np.int64).reshape(len(ops), -1)
         words[memory_layout.UNWRITTEN] = self.unwritten.ctypes.data
-        self.scratch = aligned(memory_layout.SCRATCH_WORDS, np.int64)
+        self.scratch = aligned(
+            memory_layout.SCRATCH_WORDS + memory_layout.TENSOR_SCRATCH_WORDS * launch.uses_tensor_memory, np.int64
+        )
         words[memory_layout.SCRATCH] = self.scratch.ctypes.data
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
@@ -644,6 +664,10 @@ class MachineMemory:
             words[memory_layout.BLOCK_MAP] = order.ctypes.data
             self.rooms = np.zeros(launch.blocks, dtype=np.int64)
             words[memory_layout.BLOCK_ROOMS] = self.rooms.ctypes.data
+        words[memory_layout.KNOWN_FIRST] = launch.system_shared_bytes // 4 * launch.check_shared
+        if launch.uses_tensor_memory:
+            self.tensor_memory = aligned((sms or resident) * memory_layout.TENSOR_BYTES, np.uint8)
+            words[memory_layout.TENSOR_MEMORY] = self.tensor_memory.ctypes.data
         self.words = words
         self.contexts: list[ThreadContext] = []
         rows, numbers = self.blocks.reshape(resident, -1), np.arange(resident)

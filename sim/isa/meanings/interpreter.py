@@ -18,7 +18,7 @@ from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.meanings.asynchronous_units import AsynchronousUnits
 from smlab.sim.isa.meanings.divergent_paths import DivergentPaths
-from smlab.sim.isa.meanings.group_products import WarpGroupProducts
+from smlab.sim.isa.meanings.products.tensor_memory import WarpTensorMemory
 from smlab.sim.isa.meanings.lane_exchange import WarpExchange
 from smlab.sim.isa.meanings.memory import bank_wavefronts
 from smlab.sim.isa.meanings.vector_meanings import OPERATIONS
@@ -32,7 +32,7 @@ from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
 from smlab.sim.isa.vector_operation import M32
 
 
-class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousUnits):
+class Interpreter(DivergentPaths, WarpExchange, AsynchronousUnits, WarpTensorMemory):
     """The reference's source of machine code; see `smlab.sim.instruction_source.ReferenceSource`."""
 
     def __init__(
@@ -57,9 +57,10 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             index = block if self.grid_index is None else int(self.grid_index[block])
             x, y, _ = self.launch.grid
             where = index % x, index // x % y, index // (x * y)
-            shared = bytearray(max(self.launch.shared_bytes, 8))
+            shared = bytearray(max(self.launch.shared_room, 8))
             rank = block % self.launch.cluster_blocks
             state = BlockState(index, where, shared, {}, room=room, number=block, rank=rank)
+            state.known.update(range(self.launch.system_shared_bytes // 4))
             self.blocks[room] = self.rooms[block] = state
         count = min(32, self.launch.threads - 32 * place)
         mask = (1 << count) - 1
@@ -90,7 +91,7 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
                 passes = w.passes
             elif space == d.LOCAL:
                 addresses = self._placed_local(micro, w)
-        elif micro.code in (d.MATCH, d.LOAD_CONSTANT):
+        elif micro.code in (d.MATCH, d.LOAD_CONSTANT, d.TENSOR_PRODUCT):
             passes = w.passes
         if self.recording is not None:
             number = w.block.index * self.launch.warps_per_block + w.number
@@ -198,6 +199,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             state = self.leave(w, taken) if taken else GOES_ON
             if state == EXITS:
                 self.exit_in_cluster(w)
+                if self.keeps_columns(w.block):
+                    raise Fault(memory_layout.COLUMNS_KEPT, 0)
             return state
         if code == d.BARRIER and lanes:
             return self._arrive(w, micro, lanes)
@@ -258,6 +261,14 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             self._load_matrices(w, micro, lanes)
         elif code == d.STORE_MATRIX and lanes:
             self._store_matrices(w, micro, lanes)
+        elif code == d.TENSOR_PRODUCT and lanes:
+            self._multiply_in_memory(w, micro)
+        elif code == d.TENSOR_COMMIT and lanes:
+            self._commit(w, micro)
+        elif code in (d.TENSOR_LOAD, d.TENSOR_STORE) and lanes:
+            self._move(w, micro, lanes)
+        elif code == d.TENSOR_ALLOCATE and lanes:
+            self._allocate(w, micro, lanes)
         elif code == d.KILL:
             raise Fault(memory_layout.LOST, 0)
         else:

@@ -62,7 +62,7 @@ class WarpMemory(WarpOperands):
             raise Fault(memory_layout.MISALIGNED, lane, address)
         if space == d.SHARED:
             block, at = self.owner_of(w, address), (address & BLOCK_ADDRESS) - self.launch.shared_first
-            if block is None or at < 0 or at + size > self.launch.shared_bytes:
+            if block is None or at < 0 or at + size > self.launch.shared_room:
                 raise Fault(memory_layout.OUT_OF_BOUNDS, lane, address)
             return memoryview(block.shared), at
         if space == d.LOCAL:

@@ -42,6 +42,7 @@ class BlockState:
     cluster_exited: int = 0
     cluster_phase: int = 0
     cluster_time: int = 0
+    tensor_owned: int = 0
 
 
 @dataclass

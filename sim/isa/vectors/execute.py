@@ -21,6 +21,13 @@ from smlab.sim.isa.asynchronous.memory_barriers import (
     settle_copies,
     use_barrier,
 )
+from smlab.sim.isa.asynchronous.tensor_memory import (
+    allocate,
+    commit,
+    keeps_columns,
+    move,
+    multiply_in_memory,
+)
 from smlab.sim.isa.memory.access import (
     APART,
     copy,
@@ -37,6 +44,7 @@ from smlab.sim.isa.memory_layout import (
     AT_WARP_SYNC,
     BARRIER,
     BLOCK,
+    COLUMNS_KEPT,
     CONSECUTIVE,
     LANES,
     LIVE,
@@ -168,6 +176,8 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         state = leave(warp, leaving) if leaving != 0 else GOES_ON
         if state == EXITS:
             exit_in_cluster(warp, launch)
+            if keeps_columns(warp, launch):
+                return fault(warp, COLUMNS_KEPT, 0, 0)
         return state
     if code == d.BSSY:
         set_barrier(warp, at(op, I_BARRIER), lanes, lanes)
@@ -262,6 +272,14 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         return store_matrices(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.LOAD_MATRIX:
         return load_matrices(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    elif code == d.TENSOR_PRODUCT:
+        return multiply_in_memory(op, warp, launch) if lanes != 0 else GOES_ON
+    elif code == d.TENSOR_COMMIT:
+        return commit(op, warp, launch) if lanes != 0 else GOES_ON
+    elif code == d.TENSOR_LOAD or code == d.TENSOR_STORE:
+        return move(op, warp, lanes, code == d.TENSOR_STORE) if lanes != 0 else GOES_ON
+    elif code == d.TENSOR_ALLOCATE:
+        return allocate(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.R2P:
         for lane in range(32):
             if (lanes >> lane) & 1 != 0:

@@ -1,5 +1,5 @@
 """Products of matrices on tensor cores, and moving matrices between registers and shared memory, in machine
-code; see `smlab.sim.isa.meanings.tensor`."""
+code; see `smlab.sim.isa.meanings.products.tensor`."""
 
 from __future__ import annotations
 
@@ -372,14 +372,15 @@ def multiply(op: int, warp: int, launch: int, lanes: int) -> None:
         multiply_whole(op, a, b, c, dst, to, lanes)
         return
     special = (unpack_first(op, a, to) | unpack_second(op, b, to + SECOND_AT)) != 0
-    add_products(op, to, c, dst, lanes, special)
+    add_products(op, to, to + SECOND_AT, c, dst, lanes, special)
 
 
 @helper
-def add_products(op: int, a: int, c: int, dst: int, lanes: int, special: bool) -> None:
-    """The rows times the columns that are unpacked from ``a`` on, on the sums in registers from ``c`` on."""
+def add_products(op: int, a: int, b: int, c: int, dst: int, lanes: int, special: bool) -> None:
+    """The rows from ``a`` on times the columns from ``b`` on, both unpacked, on the sums in registers from ``c``
+    on."""
     kind, rows, half = at(op, I_ELEMENT_TYPE), at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
-    b, before, sums = a + SECOND_AT, a + _SUMS_AT, a + _ROW_SUMS_AT
+    before, sums = b + _SUMS_AT - SECOND_AT, b + _ROW_SUMS_AT - SECOND_AT
     copy_rows(c, before, rows if half else 2 * rows, FULL)
     depth = 4 * _PER_REGISTER[kind] * at(op, I_K_STEPS)
     for row in range(8 * rows):

@@ -108,6 +108,12 @@ I_SECOND_C = _P["second_c"]
 I_SECOND_DST = _P["second_dst"]
 I_WORDS_KEPT = _P["words_kept"]
 I_IN_HALVES = _P["in_halves"]
+I_PRODUCT_DESCRIPTOR = _P["product_descriptor"]
+I_FAMILY = _P["family"]
+I_LANE_SHAPE = _P["lane_shape"]
+I_REGISTERS = _P["registers"]
+I_PACKS = _P["packs"]
+I_ZEROS = _P["zeros"]
 
 
 def _reader(width: Any, extend: str) -> Any:

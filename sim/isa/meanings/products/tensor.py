@@ -191,6 +191,10 @@ class WarpTensor(WarpOperands):
                         row += whole_elements(low[lane], element, has_sign)
         return found
 
+    def sum_of(self, f: dict[str, int], first: list[Any], second: list[Any], before: int) -> int:
+        """The bits of a row times a column, on the sum before."""
+        return _sum(first, second, before, f["element_type"], f)
+
     def _multiply_quads(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """A step of four products of 8 x 8 x 4."""
         f, step = {**micro.fields, "group": 4}, micro.fields["step"]

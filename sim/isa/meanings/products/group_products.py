@@ -18,7 +18,7 @@ from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.memory import WarpMemory
-from smlab.sim.isa.meanings.tensor import WarpTensor
+from smlab.sim.isa.meanings.products.tensor import WarpTensor
 from smlab.sim.isa.meanings.warp_state import LANES, Fault, WarpState
 from smlab.sim.isa.memory_layout import ROW_BYTES
 
