@@ -241,6 +241,8 @@ class StreamingMultiprocessor:
                 scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = free
                 if self.machine.pipes[operation.cls.pipe].per_sm:
                     self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
+                if operation.in_tensor_memory:  # it has read its registers as soon as another instruction has
+                    interval = self.machine.pipes[operation.cls.timing].interval_cycles
             read_at = max(read_at, now + interval)
             if target >= 0:
                 warp.result_at[target] = max(warp.result_at[target], now + latency)
