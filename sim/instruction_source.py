@@ -50,6 +50,9 @@ CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive pl
 ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
 BARRIER: Final = 40  # the block's barrier it came to last: its number, and 16 times the warps that it is for
 SHARED_WORDS: Final = 41
+COMPLETE_AT: Final = 51
+"""The cycle in which the phase of a barrier in memory will be complete that the warp has just asked for in vain; 0
+where that is not known yet."""
 AHEAD: Final = 168
 MAX_EARLY_INSTRUCTIONS: Final = 64
 """A source may execute so many instructions before they are issued, those that follow the one asked for in
@@ -175,6 +178,10 @@ class ReferenceSource(Protocol):
 
     def bulk_request(self, sm: int, slot: int) -> BulkRequest:
         """What the bulk copy that the warp has just issued asks for."""
+        ...
+
+    def complete_at(self, sm: int, slot: int) -> int:
+        """`COMPLETE_AT` of the warp."""
         ...
 
     def fault(self, sm: int, slot: int) -> SmlabError: ...

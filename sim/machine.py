@@ -59,13 +59,15 @@ class MemoryProductTiming:
     """Products in tensor memory. The SM's tensor cores update ``cell_ticks``' worth of a sum (a row and a column) at
     a time, with no fewer rows than ``least_rows``, and take ``least_cycles`` at least. The sums are there
     ``tail_cycles`` later, and later still by what reading the first matrix from shared memory takes. A product is
-    accepted while what is not done takes less time than ``queue_entries`` like it."""
+    accepted while what is not done takes less time than ``queue_entries`` like it. A store to tensor memory is done
+    ``store_cycles`` after its last column."""
 
     cell_ticks: int
     least_rows: int
     least_cycles: int
     tail_cycles: int
     queue_entries: int
+    store_cycles: int
 
 
 @dataclass(frozen=True)
@@ -365,6 +367,7 @@ class Machine:
     group_queue_entries: tuple[
         int, int
     ]  # products accepted by a tensor core: first matrix in registers, shared
+    wakes_waiting_warps: bool  # where it is known when a phase will be complete that a warp asked for in vain
     memory_products: MemoryProductTiming | None  # None: there is no tensor memory
     tensor_columns_per_cycle: float  # of tensor memory that a warp reads or writes
     group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
@@ -617,11 +620,12 @@ class Machine:
             spare_cycles=interval - reading,
         )
 
-    def tensor_memory_timing(self, columns: int) -> PipeTiming:
+    def tensor_memory_timing(self, columns: int, stores: bool) -> PipeTiming:
         """What moving so many columns between tensor memory and a warp's registers takes."""
-        pipe = self.pipes["tensor-memory"]
+        pipe, own = self.pipes["tensor-memory"], self.memory_products
         interval = max(1, math.ceil(columns / self.tensor_columns_per_cycle))
-        return replace(pipe, interval_cycles=interval, latency_cycles=pipe.latency_cycles + interval)
+        beyond = own.store_cycles if stores and own is not None else pipe.latency_cycles
+        return replace(pipe, interval_cycles=interval, latency_cycles=beyond + interval)
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
@@ -752,6 +756,7 @@ def _memory_products(gpu: Gpu) -> MemoryProductTiming | None:
         least_cycles=_whole_cycles(gpu, "tensor.memory_least_cycles"),
         tail_cycles=_whole_cycles(gpu, "tensor.memory_tail_cycles"),
         queue_entries=gpu.integer("tensor.memory_queue_entries"),
+        store_cycles=math.floor(gpu.number("tensor.memory_store_cycles") + 0.5),
     )
 
 
@@ -877,6 +882,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has("gpu.network_bytes_per_cycle")
             else 0
         ),
+        wakes_waiting_warps=_optional(gpu, "shared.phase_check_wakes") > 0,
         memory_products=_memory_products(gpu),
         tensor_columns_per_cycle=_optional(gpu, "tensor.memory_columns_per_cycle", 1),
         group_sms=_group_sms(gpu),

@@ -36,6 +36,7 @@ from smlab.sim.compiled.jit import (
 )
 from smlab.sim.compiled.layout import (
     ALL,
+    ASKS_PHASE,
     BARRIER,
     CACHE_LINE_WORDS,
     CLOSES_GROUP,
@@ -67,6 +68,7 @@ from smlab.sim.instruction_source import (
     ARRIVES,
     AWAITS,
     BULK_REQUEST,
+    COMPLETE_AT,
     COPY_DONE,
     COPY_LEFT,
     EXITS,
@@ -383,6 +385,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         copy_in_bulk(st, i, w, now)
     elif op.effect == FOLLOWS_COPIES and lanes != 0:
         arrive_after_copies(st, i, w, now)
+    elif op.effect == ASKS_PHASE and state == AWAITS and st.wakes_waiting_warps != 0:
+        warp.stalled = max(warp.stalled, read_at(words, COMPLETE_AT))
     elif op.effect == FOLLOWS_PRODUCTS and lanes != 0:
         arrive_after_products(st, w, now)
     if state == EXITS:

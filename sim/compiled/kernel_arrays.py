@@ -271,6 +271,8 @@ def _effect_of(operation: Operation) -> int:
         return layout.MULTIPLIES_IN_MEMORY
     if operation.follows_products:
         return layout.FOLLOWS_PRODUCTS
+    if operation.asks_phase:
+        return layout.ASKS_PHASE
     if operation.closes_products:
         return layout.CLOSES_PRODUCTS
     if operation.joins_products:
@@ -587,6 +589,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
+        "wakes_waiting_warps": machine.wakes_waiting_warps,
         "bank_row_bytes": machine.banks * machine.bank_bytes,
         "cluster_blocks": lowered.cluster_blocks,
         "groups": groups,

@@ -37,10 +37,10 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
-# a bulk copy, an arrival behind copies, a fence that takes time, or an arrival behind products in tensor memory; it
-# is a product in its warp's group of products, the last one there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products are left.
+# a bulk copy, an arrival behind copies, a fence that takes time, an arrival behind products in tensor memory, or
+# asks for the phase of a barrier in memory; it is a product in its warp's group of products, the last one there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products are left.
 NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, COPIES_IN_BULK, FOLLOWS_COPIES, FENCES, FOLLOWS_PRODUCTS = range(7)
-JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY, AWAITS_PRODUCTS = range(7, 11)
+ASKS_PHASE, JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY, AWAITS_PRODUCTS = range(7, 12)
 
 # An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
 PER_SM, IN_PARTS = 1, 2
@@ -121,7 +121,7 @@ _CONSTANTS = (
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
     " unsampled_atomics counted_sectors writes_back"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval stage_jobs stage_entries constant_interval taken_branch"
+    " wakes_waiting_warps request_interval stage_jobs stage_entries constant_interval taken_branch"
     " atomic_entries servers round_gap barrier_interval"
     " uses_memory tag_banks pending_cycles local_from local_end"
     " line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"

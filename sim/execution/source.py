@@ -312,7 +312,7 @@ def pipe_of(micro: MicroOperation, reads: int, machine: Machine) -> PipeTiming |
         f = micro.fields
         columns = f["registers"] << f["packs"] << (f["lane_shape"] >= d.BITS_64)
         passes = 2 if f["lane_shape"] == d.BITS_256 else 1  # whose columns of one parity meet in a bank
-        return machine.tensor_memory_timing(columns * passes)
+        return machine.tensor_memory_timing(columns * passes, micro.code == d.TENSOR_STORE)
     if cls.unit is Unit.PIPE and cls.pipe in _BANKED:
         timing = machine.pipes[cls.timing]
         interval = timing.interval_cycles * cls.intervals
@@ -457,6 +457,7 @@ def lower_machine_code(
                 closes_products=bool(micro.fields.get("closes_products")),
                 products_left=_products_left(micro),
                 in_tensor_memory=micro.code == d.TENSOR_PRODUCT,
+                asks_phase="phase_predicate" in micro.fields,
                 follows_products=micro.code == d.TENSOR_COMMIT,
                 crowded_cycles=_crowded_cycles(code, number, machine),
                 is_fence=is_fence(micro.instruction),

@@ -163,7 +163,7 @@ def memory_product(described: int, family: int) -> MemoryProduct | None:
     rows, columns, result = 16 * part(SIXTEENS_OF_ROWS), 8 * part(EIGHTS_OF_COLUMNS), part(RESULT)
     if part(SPARSE) or part(SHIFT) or max(kinds) >= len(types) or result >= len(sums):
         return None
-    if rows not in (64, 128) or not 8 <= columns <= 256 or (rows == 128 and columns % 16):
+    if rows not in (64, 128) or not 8 <= columns <= 256:
         return None
     first, second = (types[kind] for kind in kinds)
     total = sums[result]

@@ -294,6 +294,7 @@ FAULT_ADDRESS: Final = 49
 PATIENCE: Final = 50  # backward branches until another part gets its turn
 CLUSTER_COUNT: Final = 42  # how often it has come to the cluster's barrier
 LAST_PC: Final = 47  # of the instruction that stopped the warp last
+COMPLETE_AT: Final = instruction_source.COMPLETE_AT
 INDEX: Final = 52  # of the block in the grid
 PREDICATES: Final = 53  # P0 to P6, PT, UP0 to UP6, UPT
 PT: Final = 7

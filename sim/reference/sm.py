@@ -256,6 +256,8 @@ class StreamingMultiprocessor:
             scheduler.held = now + operation.crowded_cycles
         fence_end = warp.result_at[STALL_SLOT] + operation.fence_cycles if operation.fence_cycles else 0
         stalled = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
+        if state == AWAITS and self.machine.wakes_waiting_warps and operation.asks_phase:
+            stalled = max(stalled, self.source.complete_at(self.index, warp.slot))
         warp.result_at[STALL_SLOT] = max(stalled, fence_end)
         if state == GOES_ON and self.source.pc(self.index, warp.slot) != operation.slot + 1:
             arrived = now + self.machine.taken_branch_cycles

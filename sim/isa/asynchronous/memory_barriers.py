@@ -33,6 +33,7 @@ from smlab.sim.isa.memory_layout import (
     CLUSTER_PHASE,
     CLUSTER_STUCK,
     CLUSTER_TIME,
+    COMPLETE_AT,
     COPIES,
     COPIES_TIMED,
     COPY_ARRIVALS,
@@ -255,9 +256,29 @@ def arrive_after_copies(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 
 @helper
+def complete_at(warp: int, launch: int, address: int, lacking: int, size: int) -> Any:
+    """When the phase of a barrier will be complete: where what is on its way to it, and when each of that is there, is
+    known, and is all that it lacks; else 0."""
+    block = owner_of(warp, launch, address)
+    if at(launch, COPIES_TIMED) == 0 or block == 0:
+        return 0
+    table, latest = copies_of(block, launch), 0
+    for n in range(at(block, COPIES)):
+        row = table + 8 * COPY_WORDS * n
+        if at(row, COPY_LEFT) != 0 or at(row, COPY_BARRIER) != address:
+            continue
+        lacking -= at(row, COPY_ARRIVALS)
+        size -= at(row, COPY_BYTES)
+        if at(row, COPY_ARRIVALS) | at(row, COPY_BYTES) != 0:
+            latest = max(latest, at(row, COPY_DONE))
+    return latest if lacking == 0 and size == 0 else 0
+
+
+@helper
 def check_phase(op: int, warp: int, launch: int, lanes: int) -> Any:
     """Whether the phases that the lanes ask for are complete."""
     values, complete, stuck, lane_stuck = row_of(op, warp, I_C), 0, 0, 0
+    put(warp, COMPLETE_AT, 0)
     for lane in range(32):
         if (lanes >> lane) & 1 == 0:
             continue
@@ -270,8 +291,11 @@ def check_phase(op: int, warp: int, launch: int, lanes: int) -> Any:
             complete |= 1 << lane
         elif stuck == 0:
             size = (word >> 22) & _M21
-            told = (address & _M20) | (((word >> 63) & 1) << 20) | (((-(word >> 43)) & _M20) << 21)
+            lacking = (-(word >> 43)) & _M20
+            told = (address & _M20) | (((word >> 63) & 1) << 20) | (lacking << 21)
             stuck, lane_stuck = told | (size << 41) | (1 << 62), lane
+            size -= (size >> 20) << 21
+            put(warp, COMPLETE_AT, complete_at(warp, launch, address, lacking, size))
     set_predicate(op, warp, I_PHASE_PREDICATE, complete, lanes)
     if complete == lanes:
         return GOES_ON

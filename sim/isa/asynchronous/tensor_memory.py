@@ -181,14 +181,16 @@ def lane_and_column(shape: int, register: int, thread: int) -> Any:
 
 @helper
 def place_of_access(op: int, warp: int) -> Any:
-    """Where an access begins, its lane in the upper half; -1 after a fault."""
+    """Where an access begins, its lane in the upper half; -1 after a fault. A warp reaches its own quarter alone,
+    whichever its address names."""
     place = (get32(row_of(op, warp, I_A)) + at(op, I_OFFSET_BYTES)) & FULL
+    place = (place & 0xFFFF) | ((((place >> 16) & 31) + 32 * (at(warp, WARP_OF_BLOCK) & 3)) << 16)
     shape, columns = at(op, I_LANE_SHAPE), at(op, I_REGISTERS) << at(op, I_PACKS)
     whole = shape == d.WHOLE_LANES
     if shape >= d.BITS_64:
         columns *= 2
-    lane, first = place >> 16, 32 * (at(warp, WARP_OF_BLOCK) & 3)
-    inside = lane == first or (not whole and lane == first + 16)
+    lane = (place >> 16) & 31
+    inside = lane == 0 or (not whole and lane == 16)
     if not inside or not owns(warp, place, columns):
         fault(warp, OUTSIDE_TENSOR_MEMORY, 0, place)
         return -1
@@ -244,7 +246,7 @@ def describe(op: int, own: int, described: int) -> Any:
     minus = part_of(described, mp.MINUS_FIRST) | part_of(described, mp.MINUS_SECOND)
     if part_of(described, mp.SPARSE) | part_of(described, mp.SHIFT) != 0 or first == -1 or second == -1:
         return False
-    if (rows != 64 and rows != 128) or columns < 8 or columns > 256 or (rows == 128 and columns % 16 != 0):
+    if (rows != 64 and rows != 128) or columns < 8 or columns > 256:
         return False
     saturates = part_of(described, mp.SATURATES) != 0
     if total < 0 or (at(op, I_FAMILY) == mp.HALVES and first != second):
@@ -337,10 +339,11 @@ def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
         return fault(warp, memory_layout.UNKNOWN_PRODUCT, 0, described)
     rows, columns = 16 * part_of(described, mp.SIXTEENS_OF_ROWS), 8 * part_of(described, mp.EIGHTS_OF_COLUMNS)
     place, in_shared = get32(row_of(op, warp, I_C)), at(op, I_A_IN_SHARED)
-    if place >> 16 != 0 or not owns(warp, place, columns):
+    lane = place >> 16
+    if (lane != 0 and (lane != 16 or rows != 64)) or not owns(warp, place, columns):
         return fault(warp, OUTSIDE_TENSOR_MEMORY, 0, place)
     first = get32(row_of(op, warp, I_A))
-    if in_shared == 0 and (first >> 16 != 0 or at(own, I_A_TURNED) != 0 or not owns(warp, first, 8)):
+    if in_shared == 0 and (first >> 16 != lane or at(own, I_A_TURNED) != 0 or not owns(warp, first, 8)):
         return fault(warp, OUTSIDE_TENSOR_MEMORY, 0, first)
     tiles, unpacked = scratch + _FIRST_TILES_AT, scratch + _UNPACKED_AT
     whole, half = at(own, I_ELEMENT_TYPE) > mp.DOUBLES, at(own, I_SUM_TYPE) == mp.HALF_SUM

@@ -134,10 +134,13 @@ class AsynchronousUnits(WarpMemory):
                 self.put(w, f["dst"], lane, token)
                 self.put(w, f["dst"] + memory_layout.ROW_BYTES, lane, token >> 32)
             return GOES_ON
-        complete = 0
+        complete, w.complete_at = 0, 0
         for lane in which:
             word = self._barrier_word(w, w.addresses[lane], lane)[2]
-            complete |= (word >> 63 ^ values[lane] >> 31 & 1) << lane
+            done = word >> 63 ^ values[lane] >> 31 & 1
+            if not done and complete == lanes & (1 << lane) - 1:  # the first that is not
+                w.complete_at = self._complete_at(w, w.addresses[lane], MemoryBarrier.of(word))
+            complete |= done << lane
         self.set_predicate(w, micro, "phase_predicate", complete, lanes)
         if complete == lanes:
             return GOES_ON
@@ -147,6 +150,17 @@ class AsynchronousUnits(WarpMemory):
             word = self._barrier_word(w, w.addresses[lane], lane)[2]
             raise Fault(memory_layout.NEVER_COMPLETES, lane, told_barrier(w.addresses[lane], word))
         return AWAITS
+
+    def _complete_at(self, w: WarpState, address: int, barrier: MemoryBarrier) -> int:
+        """When the phase of a barrier will be complete: where what is on its way to it, and when each of that is
+        there, is known, and is all that it lacks; else 0."""
+        block = self.owner_of(w, address)
+        copies = [c for c in block.copies if c.barrier == address] if block is not None else []
+        known = [copy for copy in copies if copy.done is not None]
+        arrivals, size = sum(copy.arrivals for copy in known), sum(copy.size for copy in known)
+        if (arrivals, size) != (barrier.lacking, barrier.awaited_bytes):
+            return 0
+        return max((copy.done for copy in known if copy.done is not None), default=0)
 
     def _arrive_after_copies(self, w: WarpState, micro: MicroOperation, which: list[int]) -> None:
         """Lanes arrive when the warp's copies are back, which the engine says."""

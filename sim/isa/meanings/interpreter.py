@@ -113,6 +113,9 @@ class Interpreter(DivergentPaths, WarpExchange, AsynchronousUnits, WarpTensorMem
     def pc(self, sm: int, slot: int) -> int:
         return self.warps[sm, slot].pc
 
+    def complete_at(self, sm: int, slot: int) -> int:
+        return self.warps[sm, slot].complete_at
+
     def bulk_request(self, sm: int, slot: int) -> BulkRequest:
         return self.warps[sm, slot].bulk_request
 

@@ -80,6 +80,7 @@ class WarpState:
     addresses: list[int] = field(default_factory=lambda: [0] * 32)
     fault: Fault | None = None
     bulk_request: BulkRequest = field(default_factory=BulkRequest)  # of its latest bulk copy
+    complete_at: int = 0  # see `smlab.sim.instruction_source.COMPLETE_AT`
 
 
 def members(mask: int) -> list[int]:

@@ -2,7 +2,7 @@
 `tensor_memory` of `smlab.sim.isa.asynchronous` is the same in machine code.
 
 An SM has 128 lanes of 512 columns of 32 bits. Blocks of the SM share the columns, in granules of 32. A warp reaches the
-32 lanes of its quarter, by the last two bits of its number. One instruction multiplies the whole matrices; its
+32 lanes of its quarter, by the last two bits of its number, whichever its address names. One instruction multiplies the whole matrices; its
 sums lie in the lanes by row, and in the columns by column, one a column whatever its type. Of 64 rows, 16 lie in
 each quarter.
 """
@@ -103,8 +103,9 @@ class WarpTensorMemory(WarpGroupProducts):
         place = (self.row(w, micro, "a")[0] + f["offset_bytes"]) & M32
         shape, packs = f["lane_shape"], f["packs"]
         columns = (f["registers"] << packs) * (2 if shape >= d.BITS_64 else 1)
-        base, first = place >> 16, 32 * (w.number & 3)
-        if base != first and (shape == d.WHOLE_LANES or base != first + 16):
+        lane, base = place >> 16 & 31, 32 * (w.number & 3) + (place >> 16 & 31)
+        place = place & 0xFFFF | base << 16
+        if lane and (shape == d.WHOLE_LANES or lane != 16):
             raise Fault(memory_layout.OUTSIDE_TENSOR_MEMORY, 0, place)
         self._check_columns(w, place, columns)
         for register in range(f["registers"]):
@@ -131,11 +132,12 @@ class WarpTensorMemory(WarpGroupProducts):
             raise Fault(memory_layout.UNKNOWN_PRODUCT, 0, described)
         place, first = self.row(w, micro, "c")[0], self.row(w, micro, "a")[0]
         whole = MicroOperation(micro.instruction, d.MMA_GROUP, micro.cls, self._described(f, product.fields))
-        if place >> 16:
+        lane = place >> 16
+        if lane and (lane != 16 or product.rows != 64):
             raise Fault(memory_layout.OUTSIDE_TENSOR_MEMORY, 0, place)
         self._check_columns(w, place, product.columns)
         if not f["a_in_shared"]:
-            if first >> 16 or product.fields["a_turned"]:
+            if first >> 16 != lane or product.fields["a_turned"]:
                 raise Fault(memory_layout.OUTSIDE_TENSOR_MEMORY, 0, first)
             self._check_columns(w, first, 8)
         cells = self.tensor_memory[w.sm].lanes
@@ -148,7 +150,7 @@ class WarpTensorMemory(WarpGroupProducts):
             tile = self._tile(w, whole, "b", eight)
             of_columns = self._elements(whole.fields, "b", 1, tile.__getitem__)
             for row, of_row in enumerate(rows):
-                sums, at = cells[lane_of_row(product.rows, row)], (place & 0xFFFF) + 8 * eight
+                sums, at = cells[lane + lane_of_row(product.rows, row)], (place & 0xFFFF) + 8 * eight
                 half = whole.fields["sum_type"] == mp.HALF_SUM
                 for column, of_column in enumerate(of_columns):
                     before = sums[at + column] & (0xFFFF if half else M32) if adds else 0
@@ -170,9 +172,9 @@ class WarpTensorMemory(WarpGroupProducts):
             return [low[0], high[0], low[1], high[1]]
         words, flip = [[0] * 32 for _ in range(4)], micro.fields["a_xor"]
         for row in range(16):
-            lane = self.tensor_memory[w.sm].lanes[lane_of_row(rows, 16 * number + row)]
+            lane = (place >> 16) + lane_of_row(rows, 16 * number + row)
             for word in range(8):
-                value = lane[(place & 0xFFFF) + word] ^ flip
+                value = self.tensor_memory[w.sm].lanes[lane][(place & 0xFFFF) + word] ^ flip
                 words[row // 8 + 2 * (word // 4)][4 * (row % 8) + word % 4] = value
         return words
 
