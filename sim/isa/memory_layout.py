@@ -322,7 +322,7 @@ REGISTERS_AT: Final = 184  # a multiple of 8, so that rows begin on cache lines
 ROW_BYTES: Final = 128
 ZERO_ROWS: Final = 4  # RZ, and what follows it in pairs and quadruples
 DUMP_ROWS: Final = 4
-UNIFORM_ROWS: Final = 64
+UNIFORM_ROWS: Final = 80  # 64 before sm_100
 
 NOT_WAITING: Final = -1
 AT_BLOCK_BARRIER: Final = 100  # a part waits at a barrier of the block (`source.BARRIER`); below: for that

@@ -29,7 +29,7 @@ def _mov(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if "64" in m:
         only(m, "64")
         return BY_NAME["mov64"], {"dst": o.destination(), **o.long("a")}
-    only(m)
+    only(m, "SPILL")  # of a uniform register, which R2UR.FILL brings back
     fields = {"dst": o.destination(), **o.integer("a")}
     if o.more():  # the mask of bytes, always all
         o.text()
@@ -358,13 +358,13 @@ def _r2ur(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     """With a predicate, which tells whether the lanes' values differ: compiled code that is given a mask goes
     the short way where they do not and the mask's lanes are here (BRA.DIV). With a guard, it tells the lanes
     whose turn comes later, of all values that they have (OR)."""
-    only(m, "OR", "BROADCAST")  # of a chosen lane, in newer code
+    only(m, "OR", "BROADCAST", "FILL")  # of a chosen lane, in newer code; what MOV.SPILL has kept
     guard = o.instruction.predicate
     always = guard is None or guard.always
     if not o.peek_predicate():
-        if always:
+        if always and "FILL" not in m:
             return BY_NAME["mov"], {"dst": o.destination(), **o.integer("a")}
-        # Of lanes with values of their own, one has been chosen (ELECT).
+        # Of lanes with values of their own, one has been chosen (ELECT); or those that run now have kept one.
         return READ_CHOSEN, {"dst": o.destination(), **o.integer("a")}
     return MATCH, {
         "predicate_dst": o.predicate_out(),
