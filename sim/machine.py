@@ -620,6 +620,13 @@ class Machine:
             spare_cycles=interval - reading,
         )
 
+    def peak_multiply_adds(self, kind: str) -> float:
+        """What the tensor cores of an SM do a cycle at most, with products of a type as one warp issues them or, where
+        there is tensor memory, one thread does."""
+        if self.memory_products is None or kind not in _ELEMENTS_OF_PRODUCT:
+            return self.tensor_rates[kind] * self.schedulers
+        return TICKS_PER_CYCLE / self.memory_products.cell_ticks * _ELEMENTS_OF_PRODUCT[kind]
+
     def tensor_memory_timing(self, columns: int, stores: bool) -> PipeTiming:
         """What moving so many columns between tensor memory and a warp's registers takes."""
         pipe, own = self.pipes["tensor-memory"], self.memory_products
@@ -644,6 +651,8 @@ class Machine:
         return self.atomics[operation]
 
 
+_ELEMENTS_OF_PRODUCT: Final = {"fp16": 16, "fp16_fp32": 16, "bf16": 16, "tf32": 8, "fp8": 32, "fp8_fp32": 32, "int8": 32}
+"""Of a row of a product in tensor memory."""
 _ROOMS = {Unit.SHARED: "shared", Unit.GLOBAL: "l1"}
 """Where the description has the constants of a unit's accesses."""
 

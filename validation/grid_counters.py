@@ -12,6 +12,7 @@ from smlab.sim import counter_table
 from smlab.sim.counters import WholeGrid
 from smlab.sim.execution.run import TimedRun
 from smlab.sim.execution.source import MachineSource
+from smlab.sim.isa.matrix_products import memory_product
 
 TENSOR_SOURCES: Final = {
     "fp16": "src_fp16_dst_fp16",
@@ -57,6 +58,14 @@ def _tensor_rows(done: TimedRun, whole: CounterTable) -> Iterator[CounterRow]:
             instructions += count.executed
             name = TENSOR_SOURCES[product.type]
             operations[name] = operations.get(name, 0) + 2 * product.multiply_adds * count.executed
+    for micro, (total, described), count in zip(
+        source.launch.code, source.products.tolist(), done.instructions, strict=True
+    ):
+        in_memory = memory_product(described, micro.fields["family"]) if total else None
+        if in_memory is not None:
+            instructions += count.executed
+            name = TENSOR_SOURCES[in_memory.type]
+            operations[name] = operations.get(name, 0) + 2 * total
     if not instructions:
         return
     first = next(row for row in whole.rows() if row.counter == "smsp__inst_executed.sum")

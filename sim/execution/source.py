@@ -110,6 +110,14 @@ class MachineSource:
         assert self.memory is not None
         return self.memory.unwritten
 
+    @property
+    def products(self) -> NDArray[np.int64]:
+        """What products in tensor memory each instruction made: ``(instructions, record.PRODUCT_WORDS)``."""
+        if self.interpreter is not None:
+            return self.interpreter.products
+        assert self.memory is not None
+        return self.memory.products
+
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource:
         self.memory = MachineMemory(self.launch, rooms, warps, sms)
         if self.blocks is not None:

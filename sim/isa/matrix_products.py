@@ -151,6 +151,18 @@ class MemoryProduct:
     columns: int
     fields: dict[str, int]
 
+    @property
+    def multiply_adds(self) -> int:
+        depth = DEPTH_BYTES // 4 * PER_REGISTER[self.fields["element_type"]]
+        return self.rows * self.columns * depth
+
+    @property
+    def type(self) -> str:
+        """One of `smlab.hw_bench.gpu.schema.TENSOR_TYPES`."""
+        name = {HALVES: "fp16", BFLOAT16: "bf16", TF32: "tf32", BYTES: "int8"}
+        kind = name.get(self.fields["element_type"], "fp8")
+        return f"{kind}_fp32" if kind in ("fp16", "fp8") and self.fields["sum_type"] == SINGLE_SUM else kind
+
 
 def memory_product(described: int, family: int) -> MemoryProduct | None:
     """The product of an instruction descriptor; None for one that is not executed here."""

@@ -404,7 +404,9 @@ NETWORK_CYCLES: Final = 40  # from one SM of a cluster to another
 CLUSTER_BARRIER_CYCLES: Final = 42  # from the last arrival at a cluster's barrier until its blocks know it
 TENSOR_MEMORY: Final = 43  # address of the tensor memory of the first SM; 0: the kernel has none
 KNOWN_FIRST: Final = 44  # words of shared memory that the system has written when a block starts
+MEMORY_PRODUCTS: Final = 45  # address of `PRODUCT_WORDS` an instruction: what products in tensor memory multiplied
 LAUNCH_WORDS: Final = 48
+PRODUCT_WORDS: Final = 2  # multiply-adds in sum, and the last instruction descriptor
 MAX_COPIES: Final = 256
 CLUSTER_PATIENCE: Final = 64
 """How many times as often as at a barrier in memory warps may ask for their cluster's barrier. So what holds

@@ -100,6 +100,7 @@ _GROUPS: Final = tuple(
     _SINGLES.group * mp.PER_REGISTER[element] // mp.PER_REGISTER[mp.HALVES]
     for element in range(len(mp.PER_REGISTER))
 )
+_ELEMENTS: Final = tuple(mp.DEPTH_BYTES // 4 * mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
 # What a product keeps while it works, behind the ordinary scratch: a micro-operation with what its descriptor
 # says, the registers of a tile of sums, of eight tiles of the first matrix and of one of the second, and those
 # tiles unpacked.
@@ -375,6 +376,12 @@ def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
                 is_special = special or (special_rows >> number) & 1 != 0
                 add_products(own, rows_at, unpacked + SECOND_AT, sums, sums, FULL, is_special)
             sums_between(warp, sums, here, half, True)
+    counted = at(launch, memory_layout.MEMORY_PRODUCTS) + 8 * memory_layout.PRODUCT_WORDS * (
+        (op - at(launch, memory_layout.OPS)) // (8 * memory_layout.WORDS)
+    )
+    depth = _ELEMENTS[at(own, I_ELEMENT_TYPE)]
+    put(counted, 0, at(counted, 0) + rows * columns * depth)
+    put(counted, 1, described)
     put(at(warp, BLOCK), FAILED_CHECKS, 0)
     put(warp, PASSES, columns | (rows << 16) | (in_shared << 32))
     return GOES_ON

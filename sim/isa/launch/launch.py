@@ -645,6 +645,8 @@ class MachineMemory:
         )
         self.unwritten = aligned(len(ops) * memory_layout.UNWRITTEN_WORDS, np.int64).reshape(len(ops), -1)
         words[memory_layout.UNWRITTEN] = self.unwritten.ctypes.data
+        self.products = aligned(len(ops) * memory_layout.PRODUCT_WORDS, np.int64).reshape(len(ops), -1)
+        words[memory_layout.MEMORY_PRODUCTS] = self.products.ctypes.data
         self.scratch = aligned(
             memory_layout.SCRATCH_WORDS + memory_layout.TENSOR_SCRATCH_WORDS * launch.uses_tensor_memory, np.int64
         )
@@ -692,6 +694,8 @@ class MachineMemory:
             self.executed += context.executed
             self.lanes += context.lanes
             add_unwritten(self.unwritten, context.unwritten)
+            self.products[:, 0] += context.products[:, 0]
+            self.products[:, 1] = np.maximum(self.products[:, 1], context.products[:, 1])
         self.contexts.clear()
 
     def time_copies(self) -> None:
@@ -729,6 +733,7 @@ class ThreadContext:
     def __init__(self, memory: MachineMemory) -> None:
         self.executed, self.lanes = aligned(memory.length, np.int64), aligned(memory.length, np.int64)
         self.unwritten = aligned(memory.unwritten.size, np.int64).reshape(memory.unwritten.shape)
+        self.products = aligned(memory.products.size, np.int64).reshape(memory.products.shape)
         self.scratch = aligned(len(memory.scratch), np.int64)
         self.bulk_request = aligned(len(memory.bulk_request), np.int64)
         self.words = aligned(len(memory.words), np.int64)
@@ -737,6 +742,7 @@ class ThreadContext:
             (memory_layout.EXECUTED, self.executed),
             (memory_layout.EXECUTED_LANES, self.lanes),
             (memory_layout.UNWRITTEN, self.unwritten),
+            (memory_layout.MEMORY_PRODUCTS, self.products),
             (memory_layout.SCRATCH, self.scratch),
             (memory_layout.BULK_REQUEST, self.bulk_request),
         ):

@@ -41,7 +41,7 @@ def tensor_lines(done: TimedRun, seconds: float) -> list[str]:
         if not name.startswith("tensor_"):
             continue
         kind = name.removeprefix("tensor_").removesuffix("_ops_per_s")
-        peak = 2 * machine.tensor_rates[kind] * machine.schedulers * machine.sms * machine.sm_hz
+        peak = 2 * machine.peak_multiply_adds(kind) * machine.sms * machine.sm_hz
         lines.append(
             f"tensor cores, {kind.replace('_', ' with sums in ')}: {value / 1e12:,.1f} T operations/s, "
             f"{100 * value / peak:.1f} % of the peak"

@@ -22,7 +22,7 @@ pytest.importorskip("triton")
 
 import triton_kernels as kernels
 
-ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 Array = NDArray[Any]
 Launch = Callable[..., None]
 
@@ -147,17 +147,13 @@ CASES = (
 )
 
 
-PRODUCTS = (product, product_of_singles, attention, quantised)
-
-
 def parameters() -> list[Any]:
-    """All on one architecture of each shape of instructions; the rest with ``--thorough``. On sm_100 those
-    without products, which Triton writes for tensor memory there."""
+    """All on one architecture of each shape of instructions; the rest with ``--thorough``."""
     short = ("sm_80", "sm_90", "sm_100", "sm_120")
     return [
         pytest.param(case, a, marks=() if a in short else pytest.mark.thorough, id=f"{case.__name__}-{a}")
         for case in CASES
-        for a in (*ARCHITECTURES, *(() if case in PRODUCTS else ("sm_100",)))
+        for a in ARCHITECTURES
     ]
 
 
@@ -174,15 +170,6 @@ def test_results_are_those_of_numpy(
     assert [run.whole for run in runs] == [True]
     assert runs[0].cycles > 0
     assert runs[0].instructions[0].line is not None
-
-
-def test_a_product_in_tensor_memory_is_refused_by_its_line(gpu_of: Callable[[str], Gpu]) -> None:
-    def launch(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> None:
-        smlab.run(kernel, grid, *arguments, gpu=gpu_of("sm_100"), **options)
-
-    refused = r"matmul: the instruction UTC\w+\.\S+ at 0x\w+, .*triton_kernels.py line \d+ is not one that is"
-    with pytest.raises(SmlabError, match=refused):
-        product(launch)
 
 
 @pytest.mark.parametrize("sms", ["all", 1])

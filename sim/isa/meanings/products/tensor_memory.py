@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
+
 from smlab.sim.instruction_source import BulkRequest, CopyOnItsWay
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import memory_layout
@@ -57,6 +59,7 @@ class WarpTensorMemory(WarpGroupProducts):
 
     def __init__(self, launch: MachineLaunch) -> None:
         super().__init__(launch)
+        self.products = np.zeros((len(self.code), memory_layout.PRODUCT_WORDS), dtype=np.int64)
         self.tensor_memory: dict[int, TensorMemory] = defaultdict(TensorMemory)
 
     def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
@@ -155,6 +158,8 @@ class WarpTensorMemory(WarpGroupProducts):
                 for column, of_column in enumerate(of_columns):
                     before = sums[at + column] & (0xFFFF if half else M32) if adds else 0
                     sums[at + column] = self.sum_of(whole.fields, of_row, of_column, before)
+        self.products[w.last_pc] += product.multiply_adds, 0
+        self.products[w.last_pc][1] = described
         w.block.failed_checks = 0
         w.passes = product.columns | product.rows << 16 | f["a_in_shared"] << 32
 
