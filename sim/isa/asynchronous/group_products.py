@@ -39,6 +39,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_A_IN_SHARED,
     I_A_TURNED,
     I_B,
+    I_B_ELEMENT_TYPE,
     I_B_TURNED,
     I_C,
     I_CLOSES_PRODUCTS,
@@ -49,6 +50,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_SUM_TYPE,
     at,
     fault,
+    get8,
     get16,
     get32,
     get64,
@@ -59,17 +61,22 @@ from smlab.sim.isa.vectors.word_access import (
 )
 
 _PIECES = 16
+_PIECES_OF_BYTES = 32  # column by column
 _SPANS = mp.SWIZZLE_BYTES
+_PER_REGISTER = tuple(mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
 _ZEROS = zero_at()
 
 
 @helper
-def tile_addresses(warp: int, descriptor: int, turned: int, tile: int) -> None:
-    """Where the pieces of a tile lie in shared memory, as addresses of lanes."""
+def tile_addresses(warp: int, descriptor: int, turned: int, tile: int, pieces: int) -> None:
+    """Where the pieces of a tile lie in shared memory, as addresses of lanes. Of bytes column by column a piece holds
+    two tiles."""
     leading = ((descriptor >> 16) & 0x3FFF) << 4
     start = ((descriptor & 0x3FFF) << 4) | (at(at(warp, BLOCK), SHARED_BASE) & ~BLOCK_ADDRESS)
     stride, span = ((descriptor >> 32) & 0x3FFF) << 4, _SPANS[(descriptor >> 62) & 3]
-    for n in range(_PIECES):
+    if pieces == _PIECES_OF_BYTES:
+        tile >>= 1
+    for n in range(pieces):
         if turned == 0:
             half = leading if span == 16 else 16
             address = start + tile * stride + (n >> 1) * span + (n & 1) * half
@@ -93,12 +100,21 @@ def load_tile(
     if (descriptor >> 49) & 7 != 0:
         fault(warp, BASE_OFFSET, 0, 0)
         return False
-    tile_addresses(warp, descriptor, turned, tile)
-    for n in range(_PIECES):
+    element = at(product, I_ELEMENT_TYPE) if name == I_A else at(product, I_B_ELEMENT_TYPE)
+    bytes_turned = turned != 0 and _PER_REGISTER[element] == 4
+    pieces = _PIECES_OF_BYTES if bytes_turned else _PIECES
+    tile_addresses(warp, descriptor, turned, tile, pieces)
+    for n in range(pieces):
         place = place_of(warp, launch, d.SHARED, n, get64(warp + 8 * (ADDRESSES + n)), 16)
         if place == 0:
             return False
-        if turned == 0:
+        if bytes_turned:
+            out = to + distance * (n >> 4) + 4 * ((n & 15) >> 2)
+            for g in range(8):
+                shift = 8 * (n & 3)
+                before = 0 if shift == 0 else get32(out + 16 * g)
+                put32(out + 16 * g, before | (get8(place + 8 * (tile & 1) + g) << shift))
+        elif turned == 0:
             out = to + distance * (n & 1) + 16 * (n >> 1)
             for t in range(4):
                 put32(out + 4 * t, get32(place + 4 * t) ^ flip)
@@ -107,7 +123,11 @@ def load_tile(
             out = to + distance * (n >> 3) + 4 * ((n & 7) >> 1)
             for g in range(8):
                 put32(out + 16 * g, (get16(other + 2 * g) | (get16(place + 2 * g) << 16)) ^ flip)
-    asking = (1 << _PIECES) - 1
+    if bytes_turned and flip != 0:
+        for n in range(2):
+            for lane in range(32):
+                put32(to + distance * n + 4 * lane, get32(to + distance * n + 4 * lane) ^ flip)
+    asking = (1 << pieces) - 1
     if at(launch, CHECK_SHARED) != 0 and not lanes_known(warp, launch, asking, 16, 0):
         note_unwritten(op, warp, launch, asking, 16)
     return True

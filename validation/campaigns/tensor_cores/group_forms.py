@@ -36,6 +36,7 @@ class GroupForm:
     adds: bool = True
     saturates: bool = False
     inside: int = 0
+    rows: int = ROWS
 
     @property
     def k(self) -> int:
@@ -76,7 +77,7 @@ class GroupForm:
         """Where each byte of a matrix lies in shared memory, from a multiple of 1,024 on: ``(lines, elements'
         bytes)`` for rows of the first or columns of the second (PTX ISA, "Shared memory matrix layout").
         Bits: eight elements are a byte."""
-        lines, turned = (ROWS, self.a_turned) if matrix == "a" else (self.n, self.b_turned)
+        lines, turned = (self.rows, self.a_turned) if matrix == "a" else (self.n, self.b_turned)
         size, span = max(1, int(SIZES[self.a])), SPANS[self.swizzle]
         line, byte = np.meshgrid(np.arange(lines), np.arange(32), indexing="ij")
         leading, stride = self.distances(matrix)
@@ -95,8 +96,8 @@ class GroupForm:
         """A descriptor's leading and stride distances, in bytes."""
         span, turned = SPANS[self.swizzle], self.a_turned if matrix == "a" else self.b_turned
         if span == 16:
-            return 128, 256
-        return (16 * span if turned else 16), 8 * span
+            return 128, 16 * max(16, self.k) if turned else 256
+        return (max(16, self.k) * span if turned else 16), 8 * span
 
     def descriptor(self, matrix: str) -> int:
         """A matrix descriptor for an address of 0."""

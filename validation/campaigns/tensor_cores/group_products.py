@@ -13,7 +13,7 @@ from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.validation.campaigns.tensor_cores.group_forms import ROWS, SIZES, GroupForm
+from smlab.validation.campaigns.tensor_cores.group_forms import SIZES, GroupForm
 from smlab.validation.campaigns.tensor_cores.products import Words, random_matrix
 
 _LANES: Final = np.arange(128)
@@ -22,13 +22,13 @@ _GROUP, _T, _ROW = _LANES % 32 >> 2, _LANES & 3, _LANES // 32 * 16
 
 def group_matrices(form: GroupForm, blocks: int, random: np.random.Generator) -> tuple[Words, Words, Words]:
     """Random matrices of so many products: ``(blocks, rows, columns)``."""
-    shapes = ((ROWS, form.k), (form.k, form.n), (ROWS, form.n))
+    shapes = ((form.rows, form.k), (form.k, form.n), (form.rows, form.n))
     kinds = (form.a, form.b, form.total)
     a, b, c = (random_matrix(kind, (blocks, *s), random) for kind, s in zip(kinds, shapes, strict=True))
     return a, b, c
 
 
-def _line_bytes(values: Words, kind: str) -> NDArray[np.uint8]:
+def line_bytes(values: Words, kind: str) -> NDArray[np.uint8]:
     """The bytes of lines of elements, ``(blocks, lines, 32)``."""
     if kind == "b1":
         return np.packbits(values.astype(np.uint8), axis=-1, bitorder="little")
@@ -36,16 +36,16 @@ def _line_bytes(values: Words, kind: str) -> NDArray[np.uint8]:
     return np.ascontiguousarray(values.astype(words)).view(np.uint8)
 
 
-def _images(form: GroupForm, a: Words, b: Words) -> NDArray[np.uint8]:
+def images(form: GroupForm, a: Words, b: Words) -> NDArray[np.uint8]:
     """Each block's shared memory."""
     found = np.zeros((len(a), form.shared_bytes), dtype=np.uint8)
-    found[:, form.places("a")] = _line_bytes(a, form.a)
-    found[:, form.image_bytes("a") + form.places("b")] = _line_bytes(b.transpose(0, 2, 1), form.b)
+    found[:, form.places("a")] = line_bytes(a, form.a)
+    found[:, form.image_bytes("a") + form.places("b")] = line_bytes(b.transpose(0, 2, 1), form.b)
     return found
 
 
 def _first_registers(form: GroupForm, a: Words) -> NDArray[np.uint32]:
-    words = _line_bytes(a, form.a).view(np.uint32)
+    words = line_bytes(a, form.a).view(np.uint32)
     register = np.arange(4)[:, None]
     found: NDArray[np.uint32] = words[:, _ROW + _GROUP + 8 * (register & 1), 4 * (register >> 1) + _T]
     return np.ascontiguousarray(found)
@@ -77,7 +77,7 @@ def run_group_products(
     shifts = (np.arange(32 // bits) * bits).astype(np.uint64)
     sums = np.ascontiguousarray((c[:, *places] << shifts).sum(axis=-1, dtype=np.uint64).astype(np.uint32))
     out = np.zeros_like(sums)
-    arguments = (_images(form, a, b), _first_registers(form, a), sums, out)
+    arguments = (images(form, a, b), _first_registers(form, a), sums, out)
     size = form.shared_bytes
     launch = MachineLaunch(
         image, (len(a), 1, 1), (128, 1, 1), arguments, dynamic_shared_bytes=size, check_shared=False

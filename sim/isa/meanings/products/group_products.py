@@ -24,17 +24,18 @@ from smlab.sim.isa.memory_layout import ROW_BYTES
 
 PIECE_BYTES = 16
 """What lies together in shared memory: of a row, or, of a matrix that is turned, of eight rows."""
-PIECES = 16
-"""Of a tile."""
+PIECES, PIECES_OF_BYTES = 16, 32
+"""Of a tile, and of one of bytes column by column."""
 
 
-def piece_addresses(descriptor: int, turned: bool, tile: int) -> list[int]:
+def piece_addresses(descriptor: int, turned: bool, tile: int, pieces: int = PIECES) -> list[int]:
     """Where the pieces of a tile lie in shared memory. As it is, piece 2 g + s is half s of row g; turned,
-    piece k is element k of all eight rows."""
+    piece k is element k of all eight rows, or, of bytes, of those of two tiles."""
     start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
     span = mp.SWIZZLE_BYTES[descriptor >> 62 & 3]
     addresses = []
-    for n in range(PIECES):
+    tile >>= pieces == PIECES_OF_BYTES
+    for n in range(pieces):
         if not turned:
             row, half = n >> 1, n & 1
             inside = row * span + half * (leading if span == PIECE_BYTES else PIECE_BYTES)
@@ -91,14 +92,26 @@ class WarpGroupProducts(WarpMemory, WarpTensor):
         if descriptor >> 49 & 7:
             raise Fault(memory_layout.BASE_OFFSET, 0)
         own = w.block.rank << 24
-        addresses = [own | address for address in piece_addresses(descriptor, turned, number)]
-        w.addresses[:PIECES] = addresses
+        element = f["element_type" if name == "a" else "b_element_type"]
+        bytes_turned = turned and mp.PER_REGISTER[element] == 4
+        count = PIECES_OF_BYTES if bytes_turned else PIECES
+        addresses = [own | address for address in piece_addresses(descriptor, turned, number, count)]
+        w.addresses[:count] = addresses
         pieces = []
         for n, address in enumerate(addresses):
             memory, at = self._place(w, d.SHARED, n, address, PIECE_BYTES)
             pieces.append(bytes(memory[at : at + PIECE_BYTES]))
-        self._read_known(w, range(PIECES), PIECE_BYTES)
-        if turned:
+        self._read_known(w, range(count), PIECE_BYTES)
+        if bytes_turned:
+            first = 8 * (number & 1)
+            words = [
+                [
+                    sum(pieces[16 * s + 4 * (lane & 3) + e][first + (lane >> 2)] << 8 * e for e in range(4))
+                    for lane in LANES
+                ]
+                for s in range(2)
+            ]
+        elif turned:
             halves = [struct.unpack("<8H", piece) for piece in pieces]
             words = [
                 [
