@@ -41,24 +41,26 @@ _ON_REGISTERS: Final = (
 )
 """What changes registers and predicates alone, besides the vector operations. (Waiting for products changes
 nothing, and products by a group of warps read shared memory as well.)"""
-_ASYNCHRONOUS: Final = (d.MEMORY_BARRIER, d.BULK_COPY)
+_ASYNCHRONOUS: Final = (d.MEMORY_BARRIER, d.BULK_COPY, d.TENSOR_COMMIT, d.TENSOR_ALLOCATE)
 """What is executed whatever its result is for: warps wait for it."""
 _NAMES_OF_COPY: Final = 7
 """Registers that a bulk copy names at most: places in shared memory, and coordinates."""
 _ACCESSES: Final = (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX, d.STORE_MATRIX)
+_IN_TENSOR_MEMORY: Final = (d.TENSOR_LOAD, d.TENSOR_STORE, d.TENSOR_PRODUCT)
 _CONTROL: Final = (
     *(d.EXIT, d.BRANCH, d.BRANCH_SPLIT, d.BSSY, d.BSYNC, d.BREAK, d.WARPSYNC, d.BARRIER, d.JUMP, d.YIELD),
     *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR, d.BRANCH_ANY),
 )
 _BETWEEN_LANES: Final = (
     *(d.MMA, d.MMA_QUADS, d.MMA_GROUP, d.TRANSPOSE, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE),
-    *(d.READ_CHOSEN, d.STORE_MATRIX, d.LOAD_MATRIX, d.BULK_COPY),
+    *(d.READ_CHOSEN, d.STORE_MATRIX, d.LOAD_MATRIX, d.BULK_COPY, *_ASYNCHRONOUS[2:], *_IN_TENSOR_MEMORY),
 )
 _ON_CONVERGENCE_BARRIERS: Final = (d.BSSY, d.BSYNC, d.BREAK, d.BMOV_OUT, d.BMOV_IN)
 _FIRST_ROW: Final = memory_layout.barrier_at(0)
 _PREDICATES_AT: Final = 1 << 12
 """Where predicates begin in a set of places, behind all rows."""
 _ALL_SPACES: Final = frozenset((d.GLOBAL, d.SHARED, d.LOCAL))
+_ALL_MEMORY: Final = _ALL_SPACES | {d.TENSOR}
 
 
 Guard: TypeAlias = tuple[int, int]
@@ -127,11 +129,15 @@ class _Effects:
         if self.micro.code == d.COPY:
             return frozenset((d.GLOBAL,))
         if self.micro.code == d.BULK_COPY:
-            if self._field("to_l2"):
-                return frozenset()
-            return frozenset((d.SHARED if self._field("to_global") else d.GLOBAL,))
+            # What one brings to shared memory counts as it was before the launch: matrices that the launch itself has
+            # stored before say no addresses, but barriers and such lie beside them in shared memory.
+            return frozenset((d.SHARED,)) if self._field("to_global") else frozenset()
         if self.micro.code == d.MMA_GROUP:
             return frozenset((d.SHARED,))
+        if self.micro.code == d.TENSOR_PRODUCT:
+            return frozenset((d.SHARED, d.TENSOR))
+        if self.micro.code == d.TENSOR_LOAD:
+            return frozenset((d.TENSOR,))
         return self.spaces if self.micro.code in (d.LOAD, d.LOAD_MATRIX, d.ATOMIC) else frozenset()
 
     @cached_property
@@ -142,13 +148,16 @@ class _Effects:
             if self._field("to_l2"):
                 return frozenset()
             return frozenset((d.GLOBAL if self._field("to_global") else d.SHARED,))
+        if self.micro.code in (d.TENSOR_PRODUCT, d.TENSOR_STORE):
+            return frozenset((d.TENSOR,))
         return self.spaces if self.micro.code in (d.STORE, d.STORE_MATRIX, d.ATOMIC) else frozenset()
 
     @cached_property
     def address(self) -> int:
         found = _predicates([self._field("guard")])
         if self.micro.code in _ACCESSES:
-            found |= self._source("a", 2) | self._source("b", 2)
+            words = 1 if self._field("address_form") == d.NARROW else 2
+            found |= self._source("a", words) | self._source("b", words)
         if self.micro.code == d.COPY:
             found |= _predicates([self._field("predicate_a")]) | self._source("shared_base", 1)
         return found
@@ -162,11 +171,15 @@ class _Effects:
             if "second_c" in self.micro.fields:
                 found |= _rows(self._field("second_c"), 4)
             return found | (self._source("swap_value", words) if "swap_value" in layout else 0)
-        counts = dict.fromkeys("abc", 2)
+        counts = dict.fromkeys("abc", 1 if code in (d.REDUCE, d.SHUFFLE, d.READ_CHOSEN) else 2)
         if code == d.BULK_COPY:
             counts = {"a": _NAMES_OF_COPY, "b": 2, "c": 1}
         elif code == d.MMA_GROUP:
             counts = {"a": 4, "b": 2, "c": self._result_rows()}
+        elif code in (d.TENSOR_LOAD, d.TENSOR_STORE, d.TENSOR_ALLOCATE, d.TENSOR_COMMIT):
+            counts = {"a": 1, "c": 0 if self._field("zeros") else self._field("registers")}
+        elif code == d.TENSOR_PRODUCT:
+            counts = {"a": 2, "b": 2, "c": 1, "product_descriptor": 1}
         if code < VECTOR_CODES:
             counts = {n: 1 + (k == "d") for n, k in zip("abc", OPERATIONS[code].sources, strict=False)}
         elif code == d.MMA:
@@ -215,6 +228,8 @@ class _Effects:
             return each * self._field("column_groups")
         if code == d.MEMORY_BARRIER:
             return 2
+        if code == d.TENSOR_LOAD:
+            return self._field("registers")
         if code in (d.LOAD, d.ATOMIC, d.LOAD_CONSTANT, d.SPECIAL, d.LOAD_MATRIX):
             return self.words
         return 1
@@ -229,6 +244,7 @@ class _Effects:
         """A part of a product, what writes some predicates of a register, and an atomic that tells nothing
         may leave a place as it was."""
         partly = self.micro.code in (d.MMA_QUADS, d.R2P, d.ATOMIC, d.MATCH)
+        partly |= self._field("lane_shape") in (d.LOW_HALF, d.HIGH_HALF) and self.micro.code == d.TENSOR_LOAD
         return 0 if partly else self.writes
 
     def before(self, behind: Needs, action: int) -> Needs:
@@ -281,7 +297,7 @@ def rows_to_clear(code: Sequence[MicroOperation]) -> tuple[int, ...] | None:
     if any(not _known(micro) for micro in code):
         return None
     effects = [_Effects(micro) for micro in code]
-    before, _ = _needed(effects, [_following(code, n) for n in range(len(code))], _ALL_SPACES, True)
+    before, _ = _needed(effects, [_following(code, n) for n in range(len(code))], _ALL_MEMORY, True)
     read = before[0]
     for effect in effects:
         if effect.micro.code in _BETWEEN_LANES:
@@ -297,7 +313,7 @@ def rows_to_clear(code: Sequence[MicroOperation]) -> tuple[int, ...] | None:
 
 
 def _known(micro: MicroOperation) -> bool:
-    known = (*_ON_REGISTERS, *_ACCESSES, *_CONTROL, *_ASYNCHRONOUS)
+    known = (*_ON_REGISTERS, *_ACCESSES, *_CONTROL, *_ASYNCHRONOUS, *_IN_TENSOR_MEMORY)
     return micro.code < VECTOR_CODES or micro.code in known
 
 
@@ -306,6 +322,9 @@ def _following(code: Sequence[MicroOperation], n: int) -> tuple[int, ...] | None
     kind = code[n].code
     if kind == d.JUMP:
         return None
+    under = {name: code[n].fields.get(name, memory_layout.PT) for name in ("guard", "predicate_a")}
+    if kind in (d.EXIT, d.KILL) and set(under.values()) == {memory_layout.PT}:
+        return ()  # what stands behind the end, or behind a trap, is reached from elsewhere
     found = [n + 1] if n + 1 < len(code) else []
     if kind in (d.BRANCH, d.BRANCH_SPLIT, d.BRANCH_ANY) and 0 <= (target := code[n].fields["target"]) < len(
         code

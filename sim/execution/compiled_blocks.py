@@ -25,6 +25,7 @@ from smlab.sim.isa.operation_codes import FIRST_ADDRESS
 from smlab.sim.isa.vectors.divergent_paths import open_barrier
 from smlab.sim.isa.vectors.execute import execute
 from smlab.sim.isa.vectors.word_access import (
+    I_ACTION,
     I_CODE,
     I_DONE_PREDICATE,
     I_DST,
@@ -139,8 +140,18 @@ def meet(warps_at, size, warps, state):  # type: ignore[no-untyped-def]
 
 
 @helper
+def asks_phase(op):  # type: ignore[no-untyped-def]
+    """Whether an instruction asks for the phase of a barrier in memory. Then the block's other warps have their turn:
+    without timing, copies and products are done at once, and a warp could leave others more than a phase behind."""
+    if at(op, I_CODE) != operation_codes.MEMORY_BARRIER:
+        return False
+    return at(op, I_ACTION) == operation_codes.CHECK_PHASE
+
+
+@helper
 def run_warp(ops, length, launch, warp, steps):  # type: ignore[no-untyped-def]
-    """Run a warp to a barrier, its end, a fault or out of steps; what it stopped at and the steps left."""
+    """Run a warp to a barrier, its end, a fault, out of steps or behind asking for a phase; what it stopped at and
+    the steps left."""
     executed, lanes = at(launch, memory_layout.EXECUTED), at(launch, memory_layout.EXECUTED_LANES)
     clock = at(warp, memory_layout.CLOCK)
     while steps > 0:
@@ -159,6 +170,8 @@ def run_warp(ops, length, launch, warp, steps):  # type: ignore[no-untyped-def]
                 put(warp, memory_layout.PC, pc)
             put(warp, memory_layout.CLOCK, clock)
             return state, steps
+        if asks_phase(ops + pc * (8 * memory_layout.WORDS)):
+            break
     put(warp, memory_layout.CLOCK, clock)
     return GOES_ON, steps
 
@@ -373,7 +386,7 @@ def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
                         touch_lanes(op, warp, sectors, watched)
                     if at(op, I_CODE) == operation_codes.BULK_COPY and at(warp, memory_layout.LANES) != 0:
                         touch_runs(op, warp, launch, sectors, watched)
-                    if after == AWAITS:
+                    if after == AWAITS or asks_phase(op):
                         break
                     if after in (ARRIVES, EXITS):
                         put(mine, w, WAITS if after == ARRIVES else GONE)
