@@ -57,14 +57,14 @@ class PipeTiming:
 @dataclass(frozen=True)
 class MemoryProductTiming:
     """Products in tensor memory. The SM's tensor cores update ``cell_ticks``' worth of a sum (a row and a column) at
-    a time, with no fewer rows than ``least_rows``, and take ``least_cycles`` at least. The sums are there
-    ``tail_cycles`` later, and later still by what reading the first matrix from shared memory takes. A product is
+    a time, with no fewer rows than ``least_rows``. Reading the second matrix from shared memory takes
+    ``second_cycles`` at least. The sums are there ``tail_cycles`` later, and later still by what reading the first matrix from shared memory takes. A product is
     accepted while what is not done takes less time than ``queue_entries`` like it. A store to tensor memory is done
     ``store_cycles`` after its last column."""
 
     cell_ticks: int
     least_rows: int
-    least_cycles: int
+    second_cycles: int
     tail_cycles: int
     queue_entries: int
     store_cycles: int
@@ -609,9 +609,9 @@ class Machine:
         columns, rows, in_shared = told & 0xFFFF, told >> 16 & 0xFFFF, told >> 32
         row_bytes = self.banks * self.bank_bytes
         first = -(-rows * in_shared * PRODUCT_DEPTH_BYTES // row_bytes)
-        reading = -(-(rows * in_shared + columns) * PRODUCT_DEPTH_BYTES // row_bytes)
+        reading = first + max(own.second_cycles, -(-columns * PRODUCT_DEPTH_BYTES // row_bytes))
         working = ceil_cycles(columns * max(rows, own.least_rows) * own.cell_ticks)
-        interval = max(working, reading, own.least_cycles)
+        interval = max(working, reading)
         return replace(
             self.pipes["tensor"],
             interval_cycles=interval,
@@ -762,7 +762,7 @@ def _memory_products(gpu: Gpu) -> MemoryProductTiming | None:
     return MemoryProductTiming(
         cell_ticks=to_ticks(1 / gpu.number("tensor.memory_cells_per_cycle")),
         least_rows=gpu.integer("tensor.memory_least_rows"),
-        least_cycles=_whole_cycles(gpu, "tensor.memory_least_cycles"),
+        second_cycles=_whole_cycles(gpu, "tensor.memory_second_cycles"),
         tail_cycles=_whole_cycles(gpu, "tensor.memory_tail_cycles"),
         queue_entries=gpu.integer("tensor.memory_queue_entries"),
         store_cycles=math.floor(gpu.number("tensor.memory_store_cycles") + 0.5),

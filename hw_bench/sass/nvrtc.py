@@ -46,7 +46,8 @@ def compile_cuda(
     """The cubin of CUDA C source for ``sm_75`` and its like, with line numbers.
 
     It comes from the cache where the same compiler made it of the same source and options before; source that
-    may include a file of its own, or has folders for that, is compiled each time.
+    may include a file of its own, or has folders for that, is compiled each time. Instructions that only one
+    architecture has (``sm_90a``, ``sm_100a``) are compiled for that one.
 
     Raises:
         SmlabError: no compiler, or the first error that it tells.
@@ -56,6 +57,8 @@ def compile_cuda(
     if (known := _known(job)) is not None:
         return known
     failed, log, cubin = _compile_in_process(job, folders.beside)
+    if failed and f"not supported on .target '{architecture}'" in log:
+        return compile_cuda(source, f"{architecture}a", options, where, folders)
     if failed:
         lines = [line for line in log.splitlines() if "error" in line]
         message = lines[0] if lines else failed

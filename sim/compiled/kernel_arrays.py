@@ -175,7 +175,7 @@ class Code:
                 latency=own.tail_cycles,
                 fraction=own.cell_ticks,
                 spare=own.least_rows,
-                extra=own.least_cycles,
+                extra=own.second_cycles,
                 backlog=own.queue_entries - 1,
             )
         if operation.fence_cycles:

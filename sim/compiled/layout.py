@@ -181,7 +181,7 @@ of the slice across. A product keeps the tensor core ``fraction`` ticks longer w
 (`IN_PARTS`). One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in
 front of it, and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction
 keeps its scheduler while that works. Of one in tensor memory the source tells the shape: ``fraction`` is what a
-sum takes, ``spare`` the least rows, ``extra`` the least cycles, ``backlog`` the products before it."""
+sum takes, ``spare`` the least rows, ``extra`` what reading the second matrix takes at least, ``backlog`` the products before it."""
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 

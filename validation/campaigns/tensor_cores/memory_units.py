@@ -1,0 +1,114 @@
+"""A B200's tensor memory and copy engine as public benchmarks time them, beside the simulated times.
+
+``python -m smlab.validation.campaigns.tensor_cores.memory_units`` makes ``memory_units.json`` anew from
+``memory_units.csv`` and prints the table: less than a minute.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import smlab
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim.isa.launch.tensor_map import TensorMap
+from smlab.validation.service_tables import rules_version
+
+PUBLISHED: Final = Path(__file__).with_name("memory_units.csv")
+RESULTS: Final = Path(__file__).with_name("memory_units.json")
+KERNELS: Final = Path(__file__).with_name("memory_units.cu")
+GPU: Final = "b200"
+_PRODUCT: Final = re.compile(r"tcgen05\.mma\.m(\d+)n(\d+)k16\.(ss|ts)")
+_ACCESS: Final = re.compile(r"tcgen05\.(ld|st)\.32x32b\.x(\d+)")
+_COPY: Final = re.compile(r"cp\.async\.bulk\.tensor\.(\d+)")
+_TURNS: Final = 256
+_BATCHES: Final = 16, 32
+_LEAST_COPIES, _MOST_COPIES, _COPIED_BYTES = 8, 48, 1 << 19
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published figure in cycles: ``latency`` of a product and the wait for it, or the ``interval`` of one of many
+    (``many`` accesses a turn, or copies on their way). A constant rests on those that are ``fitted``."""
+
+    form: str
+    many: int
+    quantity: str
+    value: float
+    rests: str
+    source: str
+
+
+def published(path: Path = PUBLISHED) -> list[Row]:
+    """All figures."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [Row(**{**row, "many": int(row["many"]), "value": float(row["value"])}) for row in rows]
+
+
+def _cycles(name: str, threads: int, shared: int, turns: int, **defines: int) -> np.ndarray[Any, Any]:
+    out = np.zeros(max(turns, 2), np.uint64)
+    told = {key: str(value) for key, value in defines.items()}
+    smlab.run(
+        KERNELS, 1, threads, out, np.int32(turns), gpu=GPU, name=name, shared_bytes=shared, defines=told
+    )
+    return out
+
+
+def _product(rows: int, columns: int, in_memory: bool, many: int) -> float:
+    """Cycles of so many products and the wait for them, when a few turns have gone by."""
+    shape = {"M": rows, "N": columns, "MANY": many, "FIRST_IN_MEMORY": int(in_memory)}
+    return float(np.median(_cycles("products", 128, 32 * (128 + columns), 8, **shape)[2:]))
+
+
+def _copies(size: int, many: int) -> float:
+    """Cycles of a copy, of all SMs at once from DRAM; the median SM."""
+    sms = load_gpu(GPU).integer("gpu.sms")
+    turns = max(_LEAST_COPIES, min(_MOST_COPIES, _COPIED_BYTES // size))
+    data, out = np.zeros((sms * turns * size // 512, 128), np.float32), np.zeros(sms, np.uint64)
+    described = TensorMap(data, (128, len(data)), (128, size // 512), swizzle="none")
+    told = {"N": str(size), "MANY": str(many)}
+    more: dict[str, Any] = {"shared_bytes": size * many + 1024, "defines": told, "check_shared": False}
+    smlab.run(KERNELS, sms, 32, described, out, np.int32(turns), gpu=GPU, name="copies", **more)
+    return float(np.median(out)) / turns
+
+
+def simulated(row: Row) -> float:
+    """The cycles of a figure on the simulated GPU."""
+    if product := _PRODUCT.fullmatch(row.form):
+        shape = int(product[1]), int(product[2]), product[3] == "ts"
+        if row.quantity == "latency":
+            return _product(*shape, 1)
+        few, more = (_product(*shape, many) for many in _BATCHES)
+        return (more - few) / (_BATCHES[1] - _BATCHES[0])
+    if access := _ACCESS.fullmatch(row.form):
+        name, columns = {"ld": "loads", "st": "stores"}[access[1]], int(access[2])
+        return float(_cycles(name, 32, 0, _TURNS, N=columns, MANY=row.many)[0]) / _TURNS / row.many
+    copy = _COPY.fullmatch(row.form)
+    assert copy is not None, row.form
+    return _copies(int(copy[1]), row.many)
+
+
+def main() -> None:
+    """Judge all rows, store them, and print the table."""
+    rows = []
+    print("| form | at once | quantity | published | simulated | ratio | rests |")
+    for row in published():
+        found = simulated(row)
+        rows.append({**row.__dict__, "simulated": round(found, 2), "ratio": round(found / row.value, 4)})
+        cells = (row.form, row.many, row.quantity, f"{row.value:g}", f"{found:.1f}", f"{found / row.value:.3f}")
+        print("|", " | ".join(map(str, cells)), "|", row.rests, "|", flush=True)
+    RESULTS.write_text(json.dumps({"rules": rules_version(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    for kind in ("mma", "ld", "st", "tensor"):
+        judged = [abs(r["ratio"] - 1) for r in rows if f".{kind}." in r["form"] and r["rests"] == "judged"]
+        print(f"{kind}: {len(judged)} judged, {np.mean(judged):.1%} off in the mean, {max(judged):.1%} at most")
+
+
+if __name__ == "__main__":
+    main()
