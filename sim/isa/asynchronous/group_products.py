@@ -97,7 +97,7 @@ def load_tile(
     turned = at(product, I_A_TURNED) if name == I_A else at(product, I_B_TURNED)
     row, flip = row_of(product, warp, name), at(product, name + 3)
     descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
-    if (descriptor >> 49) & 7 != 0:
+    if (descriptor >> 49) & 7 != 0 and (descriptor >> 62) & 3 != 0:  # without an exchange it says nothing
         fault(warp, BASE_OFFSET, 0, 0)
         return False
     element = at(product, I_ELEMENT_TYPE) if name == I_A else at(product, I_B_ELEMENT_TYPE)

@@ -89,7 +89,7 @@ class WarpGroupProducts(WarpMemory, WarpTensor):
         """A tile of a matrix in shared memory as two registers, signs changed where the instruction asks."""
         f, turned = micro.fields, bool(micro.fields[f"{name}_turned"])
         descriptor = self.row(w, micro, name)[0] | self.row(w, micro, name, 1)[0] << 32
-        if descriptor >> 49 & 7:
+        if descriptor >> 49 & 7 and descriptor >> 62 & 3:  # without an exchange it says nothing
             raise Fault(memory_layout.BASE_OFFSET, 0)
         own = w.block.rank << 24
         element = f["element_type" if name == "a" else "b_element_type"]
