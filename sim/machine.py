@@ -651,7 +651,15 @@ class Machine:
         return self.atomics[operation]
 
 
-_ELEMENTS_OF_PRODUCT: Final = {"fp16": 16, "fp16_fp32": 16, "bf16": 16, "tf32": 8, "fp8": 32, "fp8_fp32": 32, "int8": 32}
+_ELEMENTS_OF_PRODUCT: Final = {
+    "fp16": 16,
+    "fp16_fp32": 16,
+    "bf16": 16,
+    "tf32": 8,
+    "fp8": 32,
+    "fp8_fp32": 32,
+    "int8": 32,
+}
 """Of a row of a product in tensor memory."""
 _ROOMS = {Unit.SHARED: "shared", Unit.GLOBAL: "l1"}
 """Where the description has the constants of a unit's accesses."""

@@ -138,7 +138,11 @@ MEMORY_TYPES: Final = {
 }
 """By family: the types that the numbers of the descriptor stand for. Floats of six and four bits lie in shared
 memory in another way, and are not here."""
-MEMORY_SUMS: Final = {HALVES: (HALF_SUM, SINGLE_SUM), E5M2: (HALF_SUM, SINGLE_SUM), BYTES: (-1, -1, INTEGER_SUM)}
+MEMORY_SUMS: Final = {
+    HALVES: (HALF_SUM, SINGLE_SUM),
+    E5M2: (HALF_SUM, SINGLE_SUM),
+    BYTES: (-1, -1, INTEGER_SUM),
+}
 """By family: what the number of the result's type stands for; -1: nothing."""
 
 

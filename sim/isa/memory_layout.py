@@ -353,7 +353,9 @@ CLUSTER_ARRIVED: Final = SHARED_BASE + 2  # warps that have come to the cluster'
 CLUSTER_EXITED: Final = SHARED_BASE + 3  # warps that have exited, which count as having come
 CLUSTER_PHASE: Final = SHARED_BASE + 4  # how often all warps have come
 CLUSTER_TIME: Final = SHARED_BASE + 5  # the cycle in which they had for the last time
-TENSOR_OWNED: Final = SHARED_BASE + 6  # a bit for each `TENSOR_GRANULE` of columns of tensor memory that it has
+TENSOR_OWNED: Final = (
+    SHARED_BASE + 6
+)  # a bit for each `TENSOR_GRANULE` of columns of tensor memory that it has
 TENSOR_ROW: Final = SHARED_BASE + 7  # address of its SM's words of tensor memory
 BLOCK_WORDS: Final = SHARED_BASE + 8  # whole cache lines
 
@@ -404,7 +406,9 @@ NETWORK_CYCLES: Final = 40  # from one SM of a cluster to another
 CLUSTER_BARRIER_CYCLES: Final = 42  # from the last arrival at a cluster's barrier until its blocks know it
 TENSOR_MEMORY: Final = 43  # address of the tensor memory of the first SM; 0: the kernel has none
 KNOWN_FIRST: Final = 44  # words of shared memory that the system has written when a block starts
-MEMORY_PRODUCTS: Final = 45  # address of `PRODUCT_WORDS` an instruction: what products in tensor memory multiplied
+MEMORY_PRODUCTS: Final = (
+    45  # address of `PRODUCT_WORDS` an instruction: what products in tensor memory multiplied
+)
 LAUNCH_WORDS: Final = 48
 PRODUCT_WORDS: Final = 2  # multiply-adds in sum, and the last instruction descriptor
 MAX_COPIES: Final = 256

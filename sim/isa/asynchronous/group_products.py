@@ -89,12 +89,12 @@ def tile_addresses(warp: int, descriptor: int, turned: int, tile: int, pieces: i
 
 
 @helper
-def load_tile(
-    op: int, product: int, warp: int, launch: int, name: int, tile: int, to: int, distance: int
-) -> Any:
-    """A tile of the matrix whose descriptor is source ``name``, as two registers at a distance; False after a
-    fault. ``product`` has what the instruction says of it."""
-    turned = at(product, I_A_TURNED) if name == I_A else at(product, I_B_TURNED)
+def load_tile(op: int, product: int, warp: int, launch: int, name: int, tile: int, to: int) -> Any:
+    """A tile of the matrix whose descriptor is source ``name``, as two registers, those of the first matrix with another
+    one between; False after a fault. ``product`` has what the instruction says of it."""
+    turned, distance = at(product, I_B_TURNED), ROW_BYTES
+    if name == I_A:
+        turned, distance = at(product, I_A_TURNED), 2 * ROW_BYTES
     row, flip = row_of(product, warp, name), at(product, name + 3)
     descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
     if (descriptor >> 49) & 7 != 0 and (descriptor >> 62) & 3 != 0:  # without an exchange it says nothing
@@ -141,7 +141,7 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
     if at(op, I_A_IN_SHARED) != 0:
         for n in range(2):
             tile = 2 * (at(warp, WARP_OF_BLOCK) & 3) + n
-            if not load_tile(op, op, warp, launch, I_A, tile, a + n * ROW_BYTES, 2 * ROW_BYTES):
+            if not load_tile(op, op, warp, launch, I_A, tile, a + n * ROW_BYTES):
                 return FAULTS
     else:
         a = row_of(op, warp, I_A)
@@ -150,7 +150,7 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
     adds = predicate(op, warp, I_PREDICATE_SUM) != 0
     block = (2 if at(op, I_SUM_TYPE) == mp.HALF_SUM else 4) * ROW_BYTES
     for number in range(at(op, I_COLUMN_GROUPS)):
-        if not load_tile(op, op, warp, launch, I_B, number, b, ROW_BYTES):
+        if not load_tile(op, op, warp, launch, I_B, number, b):
             return FAULTS
         c = row_of(op, warp, I_C) + block * number if adds else warp + _ZEROS
         dst = warp + at(op, I_DST) + block * number

@@ -100,7 +100,9 @@ _GROUPS: Final = tuple(
     _SINGLES.group * mp.PER_REGISTER[element] // mp.PER_REGISTER[mp.HALVES]
     for element in range(len(mp.PER_REGISTER))
 )
-_ELEMENTS: Final = tuple(mp.DEPTH_BYTES // 4 * mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
+_ELEMENTS: Final = tuple(
+    mp.DEPTH_BYTES // 4 * mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER))
+)
 # What a product keeps while it works, behind the ordinary scratch: a micro-operation with what its descriptor
 # says, the registers of a tile of sums, of eight tiles of the first matrix and of one of the second, and those
 # tiles unpacked.
@@ -318,7 +320,7 @@ def load_first_tile(op: int, own: int, warp: int, launch: int, rows: int, number
     if at(op, I_A_IN_SHARED) != 0:
         for half in range(2):
             part, tile = to + half * ROW_BYTES, 2 * number + half
-            if not load_tile(op, own, warp, launch, I_A, tile, part, 2 * ROW_BYTES):
+            if not load_tile(op, own, warp, launch, I_A, tile, part):
                 return False
         return True
     place, flip = get32(row_of(op, warp, I_A)), at(own, I_A + 3)
@@ -358,7 +360,7 @@ def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
     adds = predicate(op, warp, I_PREDICATE_SUM) != 0
     second = scratch + _SECOND_TILE_AT
     for eight in range(columns // 8):
-        if not load_tile(op, own, warp, launch, I_B, eight, second, ROW_BYTES):
+        if not load_tile(op, own, warp, launch, I_B, eight, second):
             return FAULTS
         special = not whole and unpack_second(own, second, unpacked + SECOND_AT) != 0
         for number in range(rows // 16):
@@ -412,6 +414,7 @@ def commit(op: int, warp: int, launch: int) -> Any:
 def keeps_columns(warp: int, launch: int) -> Any:
     """Whether the block's last warp has exited and the block has tensor memory still."""
     block = at(warp, BLOCK)
-    return at(block, memory_layout.CLUSTER_EXITED) == at(launch, memory_layout.WARPS) and bits_set(
-        at(block, TENSOR_OWNED)
-    ) != 0
+    return (
+        at(block, memory_layout.CLUSTER_EXITED) == at(launch, memory_layout.WARPS)
+        and bits_set(at(block, TENSOR_OWNED)) != 0
+    )

@@ -147,5 +147,3 @@ def _commit(o: Operands, m: tuple[str, ...]) -> Fields:
     if o.text() != "URZ":
         raise Unknown("an arrival at barriers of several blocks")
     return d.TENSOR_COMMIT, fields
-
-

@@ -648,7 +648,8 @@ class MachineMemory:
         self.products = aligned(len(ops) * memory_layout.PRODUCT_WORDS, np.int64).reshape(len(ops), -1)
         words[memory_layout.MEMORY_PRODUCTS] = self.products.ctypes.data
         self.scratch = aligned(
-            memory_layout.SCRATCH_WORDS + memory_layout.TENSOR_SCRATCH_WORDS * launch.uses_tensor_memory, np.int64
+            memory_layout.SCRATCH_WORDS + memory_layout.TENSOR_SCRATCH_WORDS * launch.uses_tensor_memory,
+            np.int64,
         )
         words[memory_layout.SCRATCH] = self.scratch.ctypes.data
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps

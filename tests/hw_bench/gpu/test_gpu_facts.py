@@ -382,7 +382,8 @@ def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
         "v100": line,
         "p4": {"atomic.add.base_interval_cycles"},
         "a100-40": line | {"atomic.popc_inc.base_interval_cycles"},
-        "b300": every,
+        "b200": {"copy_engine.extra_cycles"} | {f"tensor.memory_{x}_cycles" for x in ("tail", "store")},
+        "b300": every | {"tensor.memory_second_cycles"},
     }
     assert calibrated == expected.get(gpu.name, set())
 

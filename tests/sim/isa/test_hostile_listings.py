@@ -95,7 +95,17 @@ def test_many_inlined_calls_have_an_outermost_line() -> None:
         ("TEX.SCR.LZ RZ, R5, R0, R2, 0x0, 0x58, 2D, 0x1", "TEX.SCR.LZ"),
         ("SUST.D.BA.1D.STRONG.SM.TRAP [R5], R2, 0x0, 0x58", "SUST.D.BA.1D"),
         ("STAS [R14.64], R10", "STAS"),
-        ("UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0", "UTCHMMA"),
+        (
+            "UTCHMMA.2CTA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0",
+            "(the modifier .2CTA)",
+        ),
+        (
+            "UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UR12, UP0",
+            "(the operand UR12)",
+        ),
+        ("UTCQMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], tmem[UR12], UP0", "UTCQMMA"),
+        ("UTCCP.T.S.4x32dp128bit tmem[UR15+0x100], gdesc[UR8]", "UTCCP.T.S.4x32dp128bit"),
+        ("LDTM.x3 R4, tmem[UR4]", "(the form x3)"),
     ],
 )
 def test_forms_that_are_not_executed_are_refused_by_name(text: str, told: str) -> None:

@@ -82,7 +82,14 @@ def place(shape: str, register: int, thread: int) -> tuple[int, int]:
     return row + 8 * (register // 2 % 2), 2 * other + register % 2 + 8 * (register // 4)
 
 
-SHAPES = [("32x32b", 1, 4), ("32x32b", 1, 32), ("16x64b", 1, 2), ("16x128b", 2, 4), ("16x256b", 4, 1), ("16x256b", 4, 4)]
+SHAPES = [
+    ("32x32b", 1, 4),
+    ("32x32b", 1, 32),
+    ("16x64b", 1, 2),
+    ("16x128b", 2, 4),
+    ("16x256b", 4, 1),
+    ("16x256b", 4, 4),
+]
 
 
 @pytest.mark.parametrize(("shape", "each", "times"), SHAPES)
@@ -95,14 +102,20 @@ def test_registers_lie_as_the_isa_says(shape: str, each: int, times: int, packed
         pytest.skip("more columns than are looked at")
     listed = ", ".join(f"%v{n}" for n in range(count))
     lines = [HEAD, ALLOCATE.format(64)]
-    lines += ["mad.lo.u32 %r5, %r0, 4, 0; cvt.u64.u32 %w2, %r5; add.u64 %w3, %w1, %w2; add.u64 %w4, %w0, %w2;"]
+    lines += [
+        "mad.lo.u32 %r5, %r0, 4, 0; cvt.u64.u32 %w2, %r5; add.u64 %w3, %w1, %w2; add.u64 %w4, %w0, %w2;"
+    ]
     lines += [f"ld.global.b32 %v{n}, [%w3+{512 * n}];" for n in range(count)]
     zeros = ", ".join(["%r20"] * 64)
     lines.append(f"mov.u32 %r20, 0; tcgen05.st.sync.aligned.32x32b.x64.b32 [%r4], {{{zeros}}};")
-    lines.append(f"tcgen05.st.sync.aligned.{shape}.x{times}{'.unpack::16b' * packed}.b32 [%r4], {{{listed}}};")
+    lines.append(
+        f"tcgen05.st.sync.aligned.{shape}.x{times}{'.unpack::16b' * packed}.b32 [%r4], {{{listed}}};"
+    )
     lines.append("tcgen05.wait::st.sync.aligned;")
     for n in range(64):
-        lines.append(f"tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%v200}}, [%r4+{n}]; tcgen05.wait::ld.sync.aligned;")
+        lines.append(
+            f"tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%v200}}, [%r4+{n}]; tcgen05.wait::ld.sync.aligned;"
+        )
         lines.append(f"st.global.b32 [%w4+{512 * n}], %v200;")
     lines.append(f"tcgen05.ld.sync.aligned.{shape}.x{times}{'.pack::16b' * packed}.b32 {{{listed}}}, [%r4];")
     lines.append("tcgen05.wait::ld.sync.aligned;")

@@ -12,12 +12,16 @@ from smlab.validation.campaigns.tensor_cores.group_forms import GROUP_FORMS
 from smlab.validation.campaigns.tensor_cores.group_products import run_group_products
 from smlab.validation.campaigns.tensor_cores.judge import (
     GROUP_SHORT,
+    MEMORY_SHORT,
     RESULTS,
     SHORT,
     digest,
     factors_of,
     group_factors_of,
+    memory_factors_of,
 )
+from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS
+from smlab.validation.campaigns.tensor_memory.products import run_memory_products
 from smlab.validation.campaigns.tensor_cores.products import (
     from_registers,
     run_products,
@@ -28,7 +32,7 @@ if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
 
 JUDGED: dict[str, list[dict[str, Any]]] = json.loads(RESULTS.read_text())
-STORED, OF_GROUPS = JUDGED["rows"], JUDGED["group_rows"]
+STORED, OF_GROUPS, IN_MEMORY = JUDGED["rows"], JUDGED["group_rows"], JUDGED["memory_rows"]
 BY_FORM = {(row["form"], row["compute_capability"]): row for row in STORED}
 CASES = [(n, capability) for n, form in enumerate(FORMS) for capability in form.since]
 OFTEN = {(n, form.since[0]) for n, form in enumerate(FORMS) if not form.kind or n % 5 == 0}
@@ -83,3 +87,26 @@ def test_products_of_groups_are_those_that_were_judged(number: int) -> None:
     read, cycles = run_group_products(form, few, readable=True)  # type: ignore[arg-type]
     assert np.array_equal(read, made[:1])
     assert cycles > 0
+
+
+def test_every_form_in_tensor_memory_was_judged_and_none_differed() -> None:
+    assert [form.name for form in MEMORY_FORMS] == [row["form"] for row in IN_MEMORY]
+    assert [row for row in IN_MEMORY if row["different"]] == []
+    assert min(row["products"] for row in IN_MEMORY) >= 16
+
+
+@pytest.mark.parametrize(
+    "number",
+    [n if n % 24 == 0 else pytest.param(n, marks=pytest.mark.thorough) for n in range(len(MEMORY_FORMS))],
+)
+def test_products_in_tensor_memory_are_those_that_were_judged(number: int) -> None:
+    """The same, of a product by one thread. The readable engine computes the narrow ones."""
+    form, factors = MEMORY_FORMS[number], memory_factors_of(number, MEMORY_SHORT)
+    made, _ = run_memory_products(form, factors)
+    assert digest(made) == IN_MEMORY[number]["digest"]
+    if form.n <= 16 and form.rows == 64:
+        read, cycles = run_memory_products(form, factors, "simpy")
+        again, same = run_memory_products(form, factors, "compiled")
+        assert np.array_equal(read, made)
+        assert np.array_equal(again, made)
+        assert cycles == same > 0

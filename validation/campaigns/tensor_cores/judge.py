@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import sys
@@ -13,14 +14,20 @@ import numpy as np
 from smlab.validation.campaigns.tensor_cores.forms import FORMS, ProductForm
 from smlab.validation.campaigns.tensor_cores.group_forms import GROUP_FORMS, GroupForm
 from smlab.validation.campaigns.tensor_cores.group_products import group_matrices, run_group_products
+from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS, MemoryForm
+from smlab.validation.campaigns.tensor_memory.products import run_memory_products
 from smlab.validation.campaigns.tensor_cores.products import Words, matrices, run_products
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PRODUCTS: Final = 2000
 GROUP_PRODUCTS: Final = 100
+MEMORY_PRODUCTS: Final = 16
 SHORT: Final = 40
 GROUP_SHORT: Final = 2
+MEMORY_SHORT: Final = 1
 """Products whose digest is kept, for tests that have no mmasim."""
+PARTS: Final = ("rows", "group_rows", "memory_rows")
+"""Of the results: products by a warp, by groups of warps, in tensor memory."""
 ARCHITECTURES: Final = {
     70: "Volta",
     75: "Turing",
@@ -100,10 +107,28 @@ def group_factors_of(number: int, blocks: int) -> tuple[Words, Words, Words]:
     return group_matrices(GROUP_FORMS[number], blocks, np.random.default_rng([number, 90]))
 
 
+def memory_factors_of(number: int, blocks: int) -> tuple[Words, Words, Words]:
+    """The same of a form in tensor memory."""
+    return group_matrices(MEMORY_FORMS[number], blocks, np.random.default_rng([number, 100]))
+
+
 def group_judged(number: int, blocks: int) -> dict[str, Any]:
     """One form of a group of warps: how many elements differ."""
     form, factors = GROUP_FORMS[number], group_factors_of(number, blocks)
-    made, _ = run_group_products(form, factors)
+    short, _ = run_group_products(form, group_factors_of(number, GROUP_SHORT))
+    return _judged_group(form, factors, run_group_products(form, factors)[0], digest(short))
+
+
+def memory_judged(number: int, blocks: int) -> dict[str, Any]:
+    """The same of a form in tensor memory."""
+    form, factors = MEMORY_FORMS[number], memory_factors_of(number, blocks)
+    short, _ = run_memory_products(form, memory_factors_of(number, MEMORY_SHORT))
+    return _judged_group(form, factors, run_memory_products(form, factors)[0], digest(short))
+
+
+def _judged_group(
+    form: GroupForm, factors: tuple[Words, Words, Words], made: Words, short: str
+) -> dict[str, Any]:
     a, b, c = factors
     c = c if form.adds else np.zeros_like(c)
     if form.total == "s32":
@@ -113,15 +138,18 @@ def group_judged(number: int, blocks: int) -> dict[str, Any]:
 
         sign = np.uint64({"tf32": 1 << 31, "f16": 1 << 15, "bf16": 1 << 15}.get(form.a, 1 << 7))
         a, b = a ^ sign * np.uint64(form.a_negated), b ^ sign * np.uint64(form.b_negated)
-        wanted, judge = _summed(nv_ptx.WGMMA("Hopper", form.shape), form, a, b, c), "mmasim"
-    short, _ = run_group_products(form, group_factors_of(number, GROUP_SHORT))
+        in_memory = isinstance(form, MemoryForm)
+        operation = (
+            nv_ptx.TCGen05MMA("Blackwell", form.shape) if in_memory else nv_ptx.WGMMA("Hopper", form.shape)
+        )
+        wanted, judge = _summed(operation, form, a, b, c), "mmasim"
     return {
         "form": form.name,
         "judge": judge,
-        "products": blocks,
+        "products": len(a),
         "elements": made.size,
         "different": int((made != wanted).sum()),
-        "digest": digest(short),
+        "digest": short,
     }
 
 
@@ -148,21 +176,30 @@ def judged(number: int, capability: int, warps: int) -> dict[str, Any]:
     }
 
 
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    print(row, file=sys.stderr, flush=True)
+    return row
+
+
 def main() -> None:
-    """All forms on all architectures; writes `RESULTS`."""
-    rows = []
-    for number, form in enumerate(FORMS):
-        for capability in form.since:
-            rows.append(judged(number, capability, PRODUCTS))
-            print(rows[-1], file=sys.stderr, flush=True)
-    groups = []
-    for number in range(len(GROUP_FORMS)):
-        groups.append(group_judged(number, GROUP_PRODUCTS))
-        print(groups[-1], file=sys.stderr, flush=True)
-    found = {"mmasim": "2.1.1", "rows": rows, "group_rows": groups}
+    """All forms on all architectures, or those of the parts that are named; writes `RESULTS`, other parts as they
+    were."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=PARTS, default=[])
+    asked = parser.parse_args().parts or PARTS
+    found = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    found["mmasim"] = "2.1.1"
+    if "rows" in asked:
+        pairs = [(n, c) for n, form in enumerate(FORMS) for c in form.since]
+        found["rows"] = [_told(judged(*pair, PRODUCTS)) for pair in pairs]
+    if "group_rows" in asked:
+        found["group_rows"] = [_told(group_judged(n, GROUP_PRODUCTS)) for n in range(len(GROUP_FORMS))]
+    if "memory_rows" in asked:
+        found["memory_rows"] = [_told(memory_judged(n, MEMORY_PRODUCTS)) for n in range(len(MEMORY_FORMS))]
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    wrong = [row for row in (*rows, *groups) if row["different"]]
-    print(f"{len(rows)} forms on their architectures, {len(groups)} of groups, {len(wrong)} with differences")
+    wrong = sum(bool(row["different"]) for part in PARTS for row in found[part])
+    counts = ", ".join(f"{len(found[part])} {part.replace('_', ' ')}" for part in PARTS)
+    print(f"{counts}: {wrong} with differences")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.group_products import images, line_bytes
-from smlab.validation.campaigns.tensor_cores.memory_forms import LANES, MemoryForm
+from smlab.validation.campaigns.tensor_memory.forms import LANES, MemoryForm
 from smlab.validation.campaigns.tensor_cores.products import Words
 
 

@@ -1,7 +1,7 @@
 """A B200's tensor memory and copy engine as public benchmarks time them, beside the simulated times.
 
-``python -m smlab.validation.campaigns.tensor_cores.memory_units`` makes ``memory_units.json`` anew from
-``memory_units.csv`` and prints the table: less than a minute.
+``python -m smlab.validation.campaigns.tensor_memory.units`` makes ``units.json`` anew from
+``units.csv`` and prints the table: less than a minute.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.validation.service_tables import rules_version
 
-PUBLISHED: Final = Path(__file__).with_name("memory_units.csv")
-RESULTS: Final = Path(__file__).with_name("memory_units.json")
-KERNELS: Final = Path(__file__).with_name("memory_units.cu")
+PUBLISHED: Final = Path(__file__).with_name("units.csv")
+RESULTS: Final = Path(__file__).with_name("units.json")
+KERNELS: Final = Path(__file__).with_name("units.cu")
 GPU: Final = "b200"
 _PRODUCT: Final = re.compile(r"tcgen05\.mma\.m(\d+)n(\d+)k16\.(ss|ts)")
 _ACCESS: Final = re.compile(r"tcgen05\.(ld|st)\.32x32b\.x(\d+)")
@@ -33,7 +33,7 @@ _LEAST_COPIES, _MOST_COPIES, _COPIED_BYTES = 8, 48, 1 << 19
 
 
 @dataclass(frozen=True)
-class Row:
+class UnitTime:
     """A published figure in cycles: ``latency`` of a product and the wait for it, or the ``interval`` of one of many
     (``many`` accesses a turn, or copies on their way). A constant rests on those that are ``fitted``."""
 
@@ -45,11 +45,11 @@ class Row:
     source: str
 
 
-def published(path: Path = PUBLISHED) -> list[Row]:
+def published(path: Path = PUBLISHED) -> list[UnitTime]:
     """All figures."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [Row(**{**row, "many": int(row["many"]), "value": float(row["value"])}) for row in rows]
+    return [UnitTime(**{**row, "many": int(row["many"]), "value": float(row["value"])}) for row in rows]
 
 
 def _cycles(name: str, threads: int, shared: int, turns: int, **defines: int) -> np.ndarray[Any, Any]:
@@ -79,7 +79,7 @@ def _copies(size: int, many: int) -> float:
     return float(np.median(out)) / turns
 
 
-def simulated(row: Row) -> float:
+def simulated(row: UnitTime) -> float:
     """The cycles of a figure on the simulated GPU."""
     if product := _PRODUCT.fullmatch(row.form):
         shape = int(product[1]), int(product[2]), product[3] == "ts"
@@ -102,12 +102,23 @@ def main() -> None:
     for row in published():
         found = simulated(row)
         rows.append({**row.__dict__, "simulated": round(found, 2), "ratio": round(found / row.value, 4)})
-        cells = (row.form, row.many, row.quantity, f"{row.value:g}", f"{found:.1f}", f"{found / row.value:.3f}")
+        cells = (
+            row.form,
+            row.many,
+            row.quantity,
+            f"{row.value:g}",
+            f"{found:.1f}",
+            f"{found / row.value:.3f}",
+        )
         print("|", " | ".join(map(str, cells)), "|", row.rests, "|", flush=True)
-    RESULTS.write_text(json.dumps({"rules": rules_version(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    RESULTS.write_text(
+        json.dumps({"rules": rules_version(), "rows": rows}, indent=1) + "\n", encoding="utf-8"
+    )
     for kind in ("mma", "ld", "st", "tensor"):
         judged = [abs(r["ratio"] - 1) for r in rows if f".{kind}." in r["form"] and r["rests"] == "judged"]
-        print(f"{kind}: {len(judged)} judged, {np.mean(judged):.1%} off in the mean, {max(judged):.1%} at most")
+        print(
+            f"{kind}: {len(judged)} judged, {np.mean(judged):.1%} off in the mean, {max(judged):.1%} at most"
+        )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,15 @@ from smlab.validation.campaigns.tensor_cores.group_forms import SIZES, GroupForm
 LANES: Final = 128
 COLUMNS: Final = 512
 _COPIED_BYTES: Final = 2048
-_KINDS: Final = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "s8": "i8", "u8": "i8"}
+_KINDS: Final = {
+    "f16": "f16",
+    "bf16": "f16",
+    "tf32": "tf32",
+    "e4m3": "f8f6f4",
+    "e5m2": "f8f6f4",
+    "s8": "i8",
+    "u8": "i8",
+}
 _TYPES: Final = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1}
 _RESULTS: Final = {"f16": 0, "f32": 1, "s32": 2}
 
@@ -102,7 +110,9 @@ class MemoryForm(GroupForm):
             "wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4+8], 0; @!%p3 bra wait;",
         ]
         for n in range(self.n):
-            lines.append(f"tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%v0}}, [%r6+{n}]; tcgen05.wait::ld.sync.aligned;")
+            lines.append(
+                f"tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%v0}}, [%r6+{n}]; tcgen05.wait::ld.sync.aligned;"
+            )
             lines.append(f"st.global.b32 [%at2+{4 * LANES * n}], %v0;")
         lines += [
             "bar.sync 0; @%p0 bra end;",
