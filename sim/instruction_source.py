@@ -42,8 +42,9 @@ PC: Final = 0
 LANES: Final = 1  # mask of the lanes that took part in the last instruction
 PASSES: Final = 2  # its passes over the banks, or a match's over its values
 PRODUCT_DEPTH_BYTES: Final = 32
-"""What a product in tensor memory has of a row of its first matrix, and of a column of its second. As its passes
-the source tells its columns, from bit 16 on its rows, and from bit 32 on whether its first matrix is in shared memory."""
+"""What a product in tensor memory has of a row of its first matrix, and of a column of its second. As its
+passes the source tells its columns, from bit 16 on its rows, and from bit 32 on whether its first matrix is
+in shared memory."""
 TOLD: Final = -1
 """Stands for the passes of an instruction whose source tells them."""
 CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive places, in ascending order
@@ -51,8 +52,8 @@ ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
 BARRIER: Final = 40  # the block's barrier it came to last: its number, and 16 times the warps that it is for
 SHARED_WORDS: Final = 41
 COMPLETE_AT: Final = 51
-"""The cycle in which the phase of a barrier in memory will be complete that the warp has just asked for in vain; 0
-where that is not known yet."""
+"""The cycle in which the phase of a barrier in memory will be complete that the warp has just asked for in
+vain; 0 where that is not known yet."""
 AHEAD: Final = 168
 MAX_EARLY_INSTRUCTIONS: Final = 64
 """A source may execute so many instructions before they are issued, those that follow the one asked for in

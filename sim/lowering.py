@@ -113,12 +113,12 @@ class Operation:
     warp's accesses to global memory, and takes ``fence_cycles`` from where it could issue without them. A
     *shared fence* waits for its stores to shared memory; ``fenced`` is a store
     or reduction that one of them may wait for. Products of matrices by a group of warps form groups in the
-    same way: ``joins_products``, ``closes_products`` and ``products_left``. Of one ``in_tensor_memory`` the source
-    tells the shape; what ``follows_products`` is there when its warp's products are. What ``asks_phase`` of a barrier in memory may
-    wait for it. While the tensor core does such
-    products, an instruction keeps its scheduler for ``crowded_cycles``. ``bulk_copy`` is what the copy engine
-    does with global memory, a load or a store, of ``bulk_sectors`` sectors at most. A load ``past_l1`` asks
-    L2 whatever L1 has.
+    same way: ``joins_products``, ``closes_products`` and ``products_left``. Of one ``in_tensor_memory`` the
+    source tells the shape; what ``follows_products`` is there when its warp's products are. What
+    ``asks_phase`` of a barrier in memory may wait for it. While the tensor core does such products, an
+    instruction keeps its scheduler for ``crowded_cycles``. ``bulk_copy`` is what the copy engine does with
+    global memory, a load or a store, of ``bulk_sectors`` sectors at most. A load ``past_l1`` asks L2 whatever
+    L1 has.
     """
 
     slot: int

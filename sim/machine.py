@@ -16,8 +16,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import TENSOR_TYPES
 from smlab.hw_bench.sass.operations import TensorProduct
-from smlab.sim.instructions import ATOMIC_OPERATIONS, TIMINGS, InstructionClass, Unit
 from smlab.sim.instruction_source import PRODUCT_DEPTH_BYTES
+from smlab.sim.instructions import ATOMIC_OPERATIONS, TIMINGS, InstructionClass, Unit
 from smlab.sim.policies import POLICIES
 
 TICK_BITS = 20
@@ -56,11 +56,12 @@ class PipeTiming:
 
 @dataclass(frozen=True)
 class MemoryProductTiming:
-    """Products in tensor memory. The SM's tensor cores update ``cell_ticks``' worth of a sum (a row and a column) at
-    a time, with no fewer rows than ``least_rows``. Reading the second matrix from shared memory takes
-    ``second_cycles`` at least. The sums are there ``tail_cycles`` later, and later still by what reading the first matrix from shared memory takes. A product is
-    accepted while what is not done takes less time than ``queue_entries`` like it. A store to tensor memory is done
-    ``store_cycles`` after its last column."""
+    """Products in tensor memory. The SM's tensor cores update ``cell_ticks``' worth of a sum (a row and a
+    column) at a time, with no fewer rows than ``least_rows``. Reading the second matrix from shared memory
+    takes ``second_cycles`` at least. The sums are there ``tail_cycles`` later, and later still by what
+    reading the first matrix from shared memory takes. A product is accepted while what is not done takes less
+    time than ``queue_entries`` like it. A store to tensor memory is done ``store_cycles`` after its last
+    column."""
 
     cell_ticks: int
     least_rows: int
@@ -602,8 +603,8 @@ class Machine:
         )
 
     def memory_product_timing(self, told: int) -> PipeTiming:
-        """What a product in tensor memory takes, from what its source tells: columns, rows from bit 16 on, and from
-        bit 32 on whether its first matrix is in shared memory."""
+        """What a product in tensor memory takes, from what its source tells: columns, rows from bit 16 on,
+        and from bit 32 on whether its first matrix is in shared memory."""
         own = self.memory_products
         assert own is not None
         columns, rows, in_shared = told & 0xFFFF, told >> 16 & 0xFFFF, told >> 32
@@ -621,8 +622,8 @@ class Machine:
         )
 
     def peak_multiply_adds(self, kind: str) -> float:
-        """What the tensor cores of an SM do a cycle at most, with products of a type as one warp issues them or, where
-        there is tensor memory, one thread does."""
+        """What the tensor cores of an SM do a cycle at most, with products of a type as one warp issues them
+        or, where there is tensor memory, one thread does."""
         if self.memory_products is None or kind not in _ELEMENTS_OF_PRODUCT:
             return self.tensor_rates[kind] * self.schedulers
         return TICKS_PER_CYCLE / self.memory_products.cell_ticks * _ELEMENTS_OF_PRODUCT[kind]

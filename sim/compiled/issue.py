@@ -277,7 +277,8 @@ def use_in_parts(st: State, i: int, s: int, w: int, now: int) -> None:
 @helper
 def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
     """A product by a group of warps waits for its scheduler's tensor core in a queue, and joins its warp's
-    open group of products. One in tensor memory waits for the SM's tensor cores, which go by the first scheduler's."""
+    open group of products. One in tensor memory waits for the SM's tensor cores, which go by the first
+    scheduler's."""
     warp = warp_at(st, w)
     op = op_at(st, warp.pc)
     of, interval, latency, spare, backlog = s, op.interval, op.latency, op.spare, op.backlog

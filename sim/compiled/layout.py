@@ -37,8 +37,10 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
-# a bulk copy, an arrival behind copies, a fence that takes time, an arrival behind products in tensor memory, or
-# asks for the phase of a barrier in memory; it is a product in its warp's group of products, the last one there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products are left.
+# a bulk copy, an arrival behind copies, a fence that takes time, an arrival behind products in tensor memory,
+# or asks for the phase of a barrier in memory; it is a product in its warp's group of products, the last one
+# there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products
+# are left.
 NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, COPIES_IN_BULK, FOLLOWS_COPIES, FENCES, FOLLOWS_PRODUCTS = range(7)
 ASKS_PHASE, JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY, AWAITS_PRODUCTS = range(7, 12)
 
@@ -180,8 +182,9 @@ word; ``sector_ticks`` of its slice for a sector, at least ``operand_ticks`` for
 of the slice across. A product keeps the tensor core ``fraction`` ticks longer where ``wide`` says so
 (`IN_PARTS`). One by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in
 front of it, and for ``spare`` cycles the banks give it nothing; for ``crowded`` cycles another instruction
-keeps its scheduler while that works. Of one in tensor memory the source tells the shape: ``fraction`` is what a
-sum takes, ``spare`` the least rows, ``extra`` what reading the second matrix takes at least, ``backlog`` the products before it."""
+keeps its scheduler while that works. Of one in tensor memory the source tells the shape: ``fraction`` is what
+a sum takes, ``spare`` the least rows, ``extra`` what reading the second matrix takes at least, ``backlog``
+the products before it."""
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 

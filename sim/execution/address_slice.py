@@ -129,8 +129,9 @@ class _Effects:
         if self.micro.code == d.COPY:
             return frozenset((d.GLOBAL,))
         if self.micro.code == d.BULK_COPY:
-            # What one brings to shared memory counts as it was before the launch: matrices that the launch itself has
-            # stored before say no addresses, but barriers and such lie beside them in shared memory.
+            # What one brings to shared memory counts as it was before the launch: matrices that the launch
+            # itself has stored before say no addresses, but barriers and such lie beside them in shared
+            # memory.
             return frozenset((d.SHARED,)) if self._field("to_global") else frozenset()
         if self.micro.code == d.MMA_GROUP:
             return frozenset((d.SHARED,))

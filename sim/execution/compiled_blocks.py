@@ -141,8 +141,9 @@ def meet(warps_at, size, warps, state):  # type: ignore[no-untyped-def]
 
 @helper
 def asks_phase(op):  # type: ignore[no-untyped-def]
-    """Whether an instruction asks for the phase of a barrier in memory. Then the block's other warps have their turn:
-    without timing, copies and products are done at once, and a warp could leave others more than a phase behind."""
+    """Whether an instruction asks for the phase of a barrier in memory. Then the block's other warps have
+    their turn: without timing, copies and products are done at once, and a warp could leave others more than
+    a phase behind."""
     if at(op, I_CODE) != operation_codes.MEMORY_BARRIER:
         return False
     return at(op, I_ACTION) == operation_codes.CHECK_PHASE
@@ -150,8 +151,8 @@ def asks_phase(op):  # type: ignore[no-untyped-def]
 
 @helper
 def run_warp(ops, length, launch, warp, steps):  # type: ignore[no-untyped-def]
-    """Run a warp to a barrier, its end, a fault, out of steps or behind asking for a phase; what it stopped at and
-    the steps left."""
+    """Run a warp to a barrier, its end, a fault, out of steps or behind asking for a phase; what it stopped
+    at and the steps left."""
     executed, lanes = at(launch, memory_layout.EXECUTED), at(launch, memory_layout.EXECUTED_LANES)
     clock = at(warp, memory_layout.CLOCK)
     while steps > 0:

@@ -125,8 +125,8 @@ def sum_arithmetic(
     return SumArithmetic(core.group_bytes * PER_REGISTER[element] // 4, bits, of_zero)
 
 
-# The fields of the instruction descriptor of a product in tensor memory (PTX ISA, "Instruction descriptor"): first
-# bit, and how many.
+# The fields of the instruction descriptor of a product in tensor memory (PTX ISA, "Instruction descriptor"):
+# first bit, and how many.
 SPARSE, SATURATES, RESULT, FIRST_TYPE, SECOND_TYPE = (2, 1), (3, 1), (4, 2), (7, 3), (10, 3)
 MINUS_FIRST, MINUS_SECOND, TURNED_FIRST, TURNED_SECOND = (13, 1), (14, 1), (15, 1), (16, 1)
 EIGHTS_OF_COLUMNS, SIXTEENS_OF_ROWS, SHIFT = (17, 6), (24, 5), (30, 2)
@@ -136,8 +136,8 @@ MEMORY_TYPES: Final = {
     E5M2: (E4M3, E5M2),
     BYTES: (UNSIGNED_BYTES, SIGNED_BYTES),
 }
-"""By family: the types that the numbers of the descriptor stand for. Floats of six and four bits lie in shared
-memory in another way, and are not here."""
+"""By family: the types that the numbers of the descriptor stand for. Floats of six and four bits lie in
+shared memory in another way, and are not here."""
 MEMORY_SUMS: Final = {
     HALVES: (HALF_SUM, SINGLE_SUM),
     E5M2: (HALF_SUM, SINGLE_SUM),
@@ -148,8 +148,8 @@ MEMORY_SUMS: Final = {
 
 @dataclass(frozen=True)
 class MemoryProduct:
-    """A product in tensor memory, as its instruction descriptor says it: the shape, and fields of a micro-operation
-    by name."""
+    """A product in tensor memory, as its instruction descriptor says it: the shape, and fields of a
+    micro-operation by name."""
 
     rows: int
     columns: int

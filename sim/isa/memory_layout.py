@@ -359,7 +359,8 @@ TENSOR_OWNED: Final = (
 TENSOR_ROW: Final = SHARED_BASE + 7  # address of its SM's words of tensor memory
 BLOCK_WORDS: Final = SHARED_BASE + 8  # whole cache lines
 
-# Tensor memory: a word with the granules that blocks of the SM have, then lane by lane its columns of 32 bits.
+# Tensor memory: a word with the granules that blocks of the SM have, then lane by lane its columns of 32
+# bits.
 TENSOR_LANES, TENSOR_COLUMNS, TENSOR_GRANULE = 128, 512, 32
 TENSOR_AT: Final = 64
 TENSOR_BYTES: Final = TENSOR_AT + 4 * TENSOR_LANES * TENSOR_COLUMNS

@@ -68,8 +68,8 @@ NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
 FIND_COLUMNS, KEEP_COLUMNS = range(2)
 """What is done with columns of tensor memory: find and take some, or keep those of a mask alone."""
 WHOLE_LANES, LOW_HALF, HIGH_HALF, BITS_64, BITS_128, BITS_256 = range(6)
-"""How registers of a warp lie in tensor memory (PTX ISA, "tcgen05 data movement shape"): 32 lanes, 16 lanes for
-its first or its last 16 threads, or 16 lanes in pieces of 64, 128 or 256 bits."""
+"""How registers of a warp lie in tensor memory (PTX ISA, "tcgen05 data movement shape"): 32 lanes, 16 lanes
+for its first or its last 16 threads, or 16 lanes in pieces of 64, 128 or 256 bits."""
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT, ARRIVE = range(13)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
 EVERYONE, SAME, DIFFERENT, OTHERS, MORE_OTHERS = range(5)

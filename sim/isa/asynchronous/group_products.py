@@ -69,8 +69,8 @@ _ZEROS = zero_at()
 
 @helper
 def tile_addresses(warp: int, descriptor: int, turned: int, tile: int, pieces: int) -> None:
-    """Where the pieces of a tile lie in shared memory, as addresses of lanes. Of bytes column by column a piece holds
-    two tiles."""
+    """Where the pieces of a tile lie in shared memory, as addresses of lanes. Of bytes column by column a
+    piece holds two tiles."""
     leading = ((descriptor >> 16) & 0x3FFF) << 4
     start = ((descriptor & 0x3FFF) << 4) | (at(at(warp, BLOCK), SHARED_BASE) & ~BLOCK_ADDRESS)
     stride, span = ((descriptor >> 32) & 0x3FFF) << 4, _SPANS[(descriptor >> 62) & 3]
@@ -90,8 +90,8 @@ def tile_addresses(warp: int, descriptor: int, turned: int, tile: int, pieces: i
 
 @helper
 def load_tile(op: int, product: int, warp: int, launch: int, name: int, tile: int, to: int) -> Any:
-    """A tile of the matrix whose descriptor is source ``name``, as two registers, those of the first matrix with another
-    one between; False after a fault. ``product`` has what the instruction says of it."""
+    """A tile of the matrix whose descriptor is source ``name``, as two registers, those of the first matrix
+    with another one between; False after a fault. ``product`` has what the instruction says of it."""
     turned, distance = at(product, I_B_TURNED), ROW_BYTES
     if name == I_A:
         turned, distance = at(product, I_A_TURNED), 2 * ROW_BYTES

@@ -257,8 +257,8 @@ def arrive_after_copies(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 @helper
 def complete_at(warp: int, launch: int, address: int, lacking: int, size: int) -> Any:
-    """When the phase of a barrier will be complete: where what is on its way to it, and when each of that is there, is
-    known, and is all that it lacks; else 0."""
+    """When the phase of a barrier will be complete: where what is on its way to it, and when each of that is
+    there, is known, and is all that it lacks; else 0."""
     block = owner_of(warp, launch, address)
     if at(launch, COPIES_TIMED) == 0 or block == 0:
         return 0

@@ -104,8 +104,8 @@ _ELEMENTS: Final = tuple(
     mp.DEPTH_BYTES // 4 * mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER))
 )
 # What a product keeps while it works, behind the ordinary scratch: a micro-operation with what its descriptor
-# says, the registers of a tile of sums, of eight tiles of the first matrix and of one of the second, and those
-# tiles unpacked.
+# says, the registers of a tile of sums, of eight tiles of the first matrix and of one of the second, and
+# those tiles unpacked.
 _OWN_AT: Final = 8 * memory_layout.SCRATCH_WORDS
 _SUMS_AT: Final = _OWN_AT + 8 * memory_layout.WORDS
 _SECOND_TILE_AT: Final = _SUMS_AT + 4 * ROW_BYTES
@@ -184,8 +184,8 @@ def lane_and_column(shape: int, register: int, thread: int) -> Any:
 
 @helper
 def place_of_access(op: int, warp: int) -> Any:
-    """Where an access begins, its lane in the upper half; -1 after a fault. A warp reaches its own quarter alone,
-    whichever its address names."""
+    """Where an access begins, its lane in the upper half; -1 after a fault. A warp reaches its own quarter
+    alone, whichever its address names."""
     place = (get32(row_of(op, warp, I_A)) + at(op, I_OFFSET_BYTES)) & FULL
     place = (place & 0xFFFF) | ((((place >> 16) & 31) + 32 * (at(warp, WARP_OF_BLOCK) & 3)) << 16)
     shape, columns = at(op, I_LANE_SHAPE), at(op, I_REGISTERS) << at(op, I_PACKS)
@@ -235,7 +235,8 @@ def part_of(described: int, place: Any) -> Any:
 
 @helper
 def describe(op: int, own: int, described: int) -> Any:
-    """Write a micro-operation with what an instruction descriptor says; False for one that is not executed."""
+    """Write a micro-operation with what an instruction descriptor says; False for one that is not
+    executed."""
     family = 0
     for number in range(len(_FAMILIES)):
         if _FAMILIES[number] == at(op, I_FAMILY):
@@ -334,7 +335,8 @@ def load_first_tile(op: int, own: int, warp: int, launch: int, rows: int, number
 
 @helper
 def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
-    """A product whose sums lie in tensor memory, 16 rows and eight columns at a time. The engine is told its shape."""
+    """A product whose sums lie in tensor memory, 16 rows and eight columns at a time. The engine is told its
+    shape."""
     described = get32(row_of(op, warp, I_PRODUCT_DESCRIPTOR))
     scratch = at(launch, SCRATCH)
     own, sums = scratch + _OWN_AT, scratch + _SUMS_AT

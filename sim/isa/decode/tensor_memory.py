@@ -1,5 +1,6 @@
 """The table's rows for tensor memory: UTCATOMSWS, LDTM, STTM, UTCHMMA, UTCQMMA, UTCIMMA, UTCBAR (PTX's
-``tcgen05``). Products and arrivals by pairs of blocks (``.2CTA``), sparse ones and those with scales are refused.
+``tcgen05``). Products and arrivals by pairs of blocks (``.2CTA``), sparse ones and those with scales are
+refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def _found(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 @opcode("UTCATOMSWS", cls="uniform")
 def _allocate(o: Operands, m: tuple[str, ...]) -> Fields:
-    """Granules of columns: so many in a row that nobody has, or back to the SM all that the mask leaves out."""
+    """Granules of columns: so many in a row that nobody has, or back to the SM all that the mask leaves
+    out."""
     if m == ("FIND_AND_SET", "ALIGN"):
         fields = {"predicate_dst": o.predicate_out(), "dst": o.destination()}
         return d.TENSOR_ALLOCATE, {**fields, "action": d.FIND_COLUMNS, **o.integer("a")}

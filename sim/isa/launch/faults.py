@@ -32,8 +32,8 @@ _WORDS = {
     memory_layout.NO_TENSOR_MAP: "a copy by no tensor map of its dimensions, or one that is not simulated",
     memory_layout.LONE_PRODUCT: "a product that not all four warps of its group issue",
     memory_layout.CLUSTER_STUCK: "a barrier of a cluster that never opens",
-    memory_layout.OUTSIDE_TENSOR_MEMORY: "a place in tensor memory that the warp does not reach, or its block has "
-    "not allocated",
+    memory_layout.OUTSIDE_TENSOR_MEMORY: "a place in tensor memory that the warp does not reach, or its "
+    "block has not allocated",
     memory_layout.COLUMNS_NEVER_FREE: "an allocation of tensor memory that waits for ever",
     memory_layout.UNKNOWN_PRODUCT: "an instruction descriptor of a product that is not executed here",
     memory_layout.COLUMNS_KEPT: "a block that ends and has not freed its tensor memory",

@@ -570,8 +570,8 @@ class MachineMemory:
     """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and
     room for blocks.
 
-    ``resident`` blocks have their warps' words, shared and local memory at the same time. Each of ``sms`` has a
-    tensor memory, where the kernel uses it; without SMs each resident block has one.
+    ``resident`` blocks have their warps' words, shared and local memory at the same time. Each of ``sms`` has
+    a tensor memory, where the kernel uses it; without SMs each resident block has one.
     """
 
     def __init__(

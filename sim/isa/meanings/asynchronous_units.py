@@ -152,8 +152,8 @@ class AsynchronousUnits(WarpMemory):
         return AWAITS
 
     def _complete_at(self, w: WarpState, address: int, barrier: MemoryBarrier) -> int:
-        """When the phase of a barrier will be complete: where what is on its way to it, and when each of that is
-        there, is known, and is all that it lacks; else 0."""
+        """When the phase of a barrier will be complete: where what is on its way to it, and when each of that
+        is there, is known, and is all that it lacks; else 0."""
         block = self.owner_of(w, address)
         copies = [c for c in block.copies if c.barrier == address] if block is not None else []
         known = [copy for copy in copies if copy.done is not None]

@@ -18,9 +18,9 @@ from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.meanings.asynchronous_units import AsynchronousUnits
 from smlab.sim.isa.meanings.divergent_paths import DivergentPaths
-from smlab.sim.isa.meanings.products.tensor_memory import WarpTensorMemory
 from smlab.sim.isa.meanings.lane_exchange import WarpExchange
 from smlab.sim.isa.meanings.memory import bank_wavefronts
+from smlab.sim.isa.meanings.products.tensor_memory import WarpTensorMemory
 from smlab.sim.isa.meanings.vector_meanings import OPERATIONS
 from smlab.sim.isa.meanings.warp_state import (
     BlockState,

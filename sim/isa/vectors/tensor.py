@@ -377,8 +377,8 @@ def multiply(op: int, warp: int, launch: int, lanes: int) -> None:
 
 @helper
 def add_products(op: int, a: int, b: int, c: int, dst: int, lanes: int, special: bool) -> None:
-    """The rows from ``a`` on times the columns from ``b`` on, both unpacked, on the sums in registers from ``c``
-    on."""
+    """The rows from ``a`` on times the columns from ``b`` on, both unpacked, on the sums in registers from
+    ``c`` on."""
     kind, rows, half = at(op, I_ELEMENT_TYPE), at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
     before, sums = b + _SUMS_AT - SECOND_AT, b + _ROW_SUMS_AT - SECOND_AT
     copy_rows(c, before, rows if half else 2 * rows, FULL)

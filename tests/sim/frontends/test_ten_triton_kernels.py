@@ -11,7 +11,6 @@ import smlab
 from smlab import Gpu
 from smlab.commands.run import api
 from smlab.commands.run.rates import rates, tensor_lines
-from smlab.hw_bench.errors import SmlabError
 from smlab.sim.execution import functional_warming
 from smlab.sim.execution.address_slice import EXECUTED, LEFT_OUT, slice_for_addresses
 from smlab.sim.execution.run import run_machine_code

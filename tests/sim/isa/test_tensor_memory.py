@@ -1,4 +1,5 @@
-"""Tensor memory: how registers lie in it, who has which columns, and when products are there; on both engines."""
+"""Tensor memory: how registers lie in it, who has which columns, and when products are there; on both
+engines."""
 
 from typing import Any
 
@@ -33,7 +34,8 @@ HEAD = """
 .visible .entry k(.param .u64 out, .param .u64 data) {
 .shared .align 8 .b8 words[32];
 .reg .b64 %w<12>; .reg .b32 %r<24>; .reg .b32 %v<256>; .reg .pred %p<9>;
-mov.u32 %r0, %tid.x; mov.u32 %r1, image; mov.u32 %r2, words; ld.param.u64 %w0, [out]; ld.param.u64 %w1, [data];
+mov.u32 %r0, %tid.x; mov.u32 %r1, image; mov.u32 %r2, words;
+ld.param.u64 %w0, [out]; ld.param.u64 %w1, [data];
 mov.u32 %r9, %ctaid.x; mov.u32 %r8, %ntid.x; mad.lo.u32 %r8, %r9, %r8, %r0;
 setp.ge.u32 %p0, %r0, 32; setp.ne.u32 %p1, %r0, 0;
 """
@@ -71,7 +73,8 @@ def on_both(text: str, out: Any, data: Any, blocks: int = 1, gpu: Gpu = GPU) -> 
 
 
 def place(shape: str, register: int, thread: int) -> tuple[int, int]:
-    """The lane of a quarter and the column of a thread's register (PTX ISA, "tcgen05 data movement shape")."""
+    """The lane of a quarter and the column of a thread's register (PTX ISA, "tcgen05 data movement
+    shape")."""
     row, other = divmod(thread, 4)
     if shape == "32x32b":
         return thread, register
@@ -154,10 +157,11 @@ def product(columns: int, many: int, gpu: Gpu = GPU, rows: int = 128) -> int:
     body = f"""
 {ALLOCATE.format(256)}
 @%p0 bra DONE; elect.sync _|%p5, 0xffffffff; @!%p5 bra DONE;
-shr.u32 %r5, %r1, 4; cvt.u64.u32 %w2, %r5; or.b64 %w2, %w2, {1 << 46 | 16 << 32 | 8 << 16}; add.u64 %w3, %w2, 256;
+shr.u32 %r5, %r1, 4; cvt.u64.u32 %w2, %r5; or.b64 %w2, %w2, {1 << 46 | 16 << 32 | 8 << 16};
+add.u64 %w3, %w2, 256;
 mov.b32 %r6, {described}; mov.u32 %r10, 0; setp.ne.u32 %p2, %r10, 0;
 ROUND: and.b32 %r11, %r10, 1; mov.u64 %w4, %clock64;
-{f"tcgen05.mma.cta_group::1.kind::f16 [%r3], %w2, %w3, %r6, %p2;" * many}
+{"tcgen05.mma.cta_group::1.kind::f16 [%r3], %w2, %w3, %r6, %p2;" * many}
 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2+8];
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r2+8], %r11; @!%p3 bra WAIT;
 mov.u64 %w5, %clock64; sub.u64 %w5, %w5, %w4; st.global.u64 [%w0], %w5;

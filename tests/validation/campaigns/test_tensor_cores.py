@@ -20,13 +20,13 @@ from smlab.validation.campaigns.tensor_cores.judge import (
     group_factors_of,
     memory_factors_of,
 )
-from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS
-from smlab.validation.campaigns.tensor_memory.products import run_memory_products
 from smlab.validation.campaigns.tensor_cores.products import (
     from_registers,
     run_products,
     to_registers,
 )
+from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS
+from smlab.validation.campaigns.tensor_memory.products import run_memory_products
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)

@@ -14,9 +14,9 @@ import numpy as np
 from smlab.validation.campaigns.tensor_cores.forms import FORMS, ProductForm
 from smlab.validation.campaigns.tensor_cores.group_forms import GROUP_FORMS, GroupForm
 from smlab.validation.campaigns.tensor_cores.group_products import group_matrices, run_group_products
+from smlab.validation.campaigns.tensor_cores.products import Words, matrices, run_products
 from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS, MemoryForm
 from smlab.validation.campaigns.tensor_memory.products import run_memory_products
-from smlab.validation.campaigns.tensor_cores.products import Words, matrices, run_products
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PRODUCTS: Final = 2000
@@ -182,8 +182,8 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """All forms on all architectures, or those of the parts that are named; writes `RESULTS`, other parts as they
-    were."""
+    """All forms on all architectures, or those of the parts that are named; writes `RESULTS`, other parts as
+    they were."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=PARTS, default=[])
     asked = parser.parse_args().parts or PARTS

@@ -1,5 +1,5 @@
-"""The forms of PTX's ``tcgen05.mma`` that are judged, by one block: shape, types, where the matrices lie, and a kernel
-of one product."""
+"""The forms of PTX's ``tcgen05.mma`` that are judged, by one block: shape, types, where the matrices lie, and
+a kernel of one product."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _RESULTS: Final = {"f16": 0, "f32": 1, "s32": 2}
 
 @dataclass(frozen=True)
 class MemoryForm(GroupForm):
-    """One ``tcgen05.mma`` of 64 or 128 rows. Its first matrix is in shared memory, or in tensor memory behind the
-    sums."""
+    """One ``tcgen05.mma`` of 64 or 128 rows. Its first matrix is in shared memory, or in tensor memory behind
+    the sums."""
 
     @property
     def kind(self) -> str:
@@ -66,8 +66,8 @@ class MemoryForm(GroupForm):
         return 256
 
     def source(self) -> str:
-        """The kernel ``product``: each block fills shared and tensor memory, multiplies, and writes all lanes' columns
-        of the sums."""
+        """The kernel ``product``: each block fills shared and tensor memory, multiplies, and writes all
+        lanes' columns of the sums."""
         size = self.shared_bytes
         lines = [
             ".version 8.7\n.target sm_100a\n.address_size 64",
@@ -84,9 +84,11 @@ class MemoryForm(GroupForm):
             lines.append(f"st.shared.v4.b32 [%r2+{at}], {{%v0, %v1, %v2, %v3}};")
         lines += [
             "setp.ge.u32 %p0, %r0, 32; setp.ne.u32 %p1, %r0, 0;",
-            f"@%p0 bra after; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r4], {COLUMNS}; after:",
+            "@%p0 bra after;",
+            f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r4], {COLUMNS}; after:",
             "@!%p1 mbarrier.init.shared::cta.b64 [%r4+8], 1;",
-            "bar.sync 0; ld.shared.b32 %r5, [%r4]; shr.u32 %r6, %r0, 5; shl.b32 %r6, %r6, 21; add.u32 %r6, %r6, %r5;",
+            "bar.sync 0; ld.shared.b32 %r5, [%r4];",
+            "shr.u32 %r6, %r0, 5; shl.b32 %r6, %r6, 21; add.u32 %r6, %r6, %r5;",
         ]
         for place, (name, count) in enumerate((("a", 8), ("c", self.n), ("d", self.n))):
             lines += [
@@ -97,7 +99,7 @@ class MemoryForm(GroupForm):
             for n in range(count):
                 lines.append(f"ld.global.b32 %v0, [%at{place}+{4 * LANES * n}];")
                 lines.append(f"tcgen05.st.sync.aligned.32x32b.x1.b32 [%r6+{first + n}], {{%v0}};")
-        first = "%desc0" if self.a_in_shared else "[%r7]"
+        first_matrix = "%desc0" if self.a_in_shared else "[%r7]"
         lines += [
             "tcgen05.wait::st.sync.aligned; fence.proxy.async.shared::cta; bar.sync 0;",
             "shr.u32 %r3, %r3, 4; cvt.u64.u32 %at8, %r3;",
@@ -105,7 +107,7 @@ class MemoryForm(GroupForm):
             f"add.u64 %desc1, %at8, {self.descriptor('b') + (self.image_bytes('a') >> 4):#x};",
             f"add.u32 %r7, %r5, {self.first_column}; mov.b32 %r8, {self.instruction_descriptor:#x};",
             f"setp.ne.u32 %p2, {int(self.adds)}, 0; @%p1 bra wait;",
-            f"tcgen05.mma.cta_group::1.kind::{self.kind} [%r5], {first}, %desc1, %r8, %p2;",
+            f"tcgen05.mma.cta_group::1.kind::{self.kind} [%r5], {first_matrix}, %desc1, %r8, %p2;",
             "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4+8];",
             "wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4+8], 0; @!%p3 bra wait;",
         ]

@@ -12,8 +12,8 @@ from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.group_products import images, line_bytes
-from smlab.validation.campaigns.tensor_memory.forms import LANES, MemoryForm
 from smlab.validation.campaigns.tensor_cores.products import Words
+from smlab.validation.campaigns.tensor_memory.forms import LANES, MemoryForm
 
 
 def _lanes(form: MemoryForm) -> NDArray[np.int64]:

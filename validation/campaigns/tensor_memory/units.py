@@ -15,8 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-import smlab
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.frontends.launching import machine_launch
+from smlab.sim.frontends.protocol import LoadedKernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.validation.service_tables import rules_version
 
@@ -34,8 +37,9 @@ _LEAST_COPIES, _MOST_COPIES, _COPIED_BYTES = 8, 48, 1 << 19
 
 @dataclass(frozen=True)
 class UnitTime:
-    """A published figure in cycles: ``latency`` of a product and the wait for it, or the ``interval`` of one of many
-    (``many`` accesses a turn, or copies on their way). A constant rests on those that are ``fitted``."""
+    """A published figure in cycles: ``latency`` of a product and the wait for it, or the ``interval`` of one
+    of many (``many`` accesses a turn, or copies on their way). A constant rests on those that are
+    ``fitted``."""
 
     form: str
     many: int
@@ -49,15 +53,26 @@ def published(path: Path = PUBLISHED) -> list[UnitTime]:
     """All figures."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [UnitTime(**{**row, "many": int(row["many"]), "value": float(row["value"])}) for row in rows]
+    return [
+        UnitTime(**(row | {"many": int(row["many"]), "value": float(row["value"])}))  # type: ignore[arg-type]
+        for row in rows
+    ]
+
+
+def _run(
+    name: str, blocks: int, threads: int, shared: int, arguments: tuple[Any, ...], defines: dict[str, int]
+) -> None:
+    """Run a kernel of `KERNELS`; its macros are ``defines``."""
+    gpu = load_gpu(GPU)
+    told = {key: str(value) for key, value in defines.items()}
+    kernel = LoadedKernel(load_kernel(KERNELS, gpu.sm_architecture, name=name, defines=told))
+    more = {"shared_bytes": shared, "check_shared": False}
+    run_machine_code(machine_launch(kernel, blocks, threads, arguments, more), gpu)
 
 
 def _cycles(name: str, threads: int, shared: int, turns: int, **defines: int) -> np.ndarray[Any, Any]:
     out = np.zeros(max(turns, 2), np.uint64)
-    told = {key: str(value) for key, value in defines.items()}
-    smlab.run(
-        KERNELS, 1, threads, out, np.int32(turns), gpu=GPU, name=name, shared_bytes=shared, defines=told
-    )
+    _run(name, 1, threads, shared, (out, np.int32(turns)), defines)
     return out
 
 
@@ -73,9 +88,8 @@ def _copies(size: int, many: int) -> float:
     turns = max(_LEAST_COPIES, min(_MOST_COPIES, _COPIED_BYTES // size))
     data, out = np.zeros((sms * turns * size // 512, 128), np.float32), np.zeros(sms, np.uint64)
     described = TensorMap(data, (128, len(data)), (128, size // 512), swizzle="none")
-    told = {"N": str(size), "MANY": str(many)}
-    more: dict[str, Any] = {"shared_bytes": size * many + 1024, "defines": told, "check_shared": False}
-    smlab.run(KERNELS, sms, 32, described, out, np.int32(turns), gpu=GPU, name="copies", **more)
+    arguments = described, out, np.int32(turns)
+    _run("copies", sms, 32, size * many + 1024, arguments, {"N": size, "MANY": many})
     return float(np.median(out)) / turns
 
 

@@ -1,10 +1,10 @@
 """Tensor memory, and products whose sums lie there (PTX's ``tcgen05``), in plain Python; the module
 `tensor_memory` of `smlab.sim.isa.asynchronous` is the same in machine code.
 
-An SM has 128 lanes of 512 columns of 32 bits. Blocks of the SM share the columns, in granules of 32. A warp reaches the
-32 lanes of its quarter, by the last two bits of its number, whichever its address names. One instruction multiplies the whole matrices; its
-sums lie in the lanes by row, and in the columns by column, one a column whatever its type. Of 64 rows, 16 lie in
-each quarter.
+An SM has 128 lanes of 512 columns of 32 bits. Blocks of the SM share the columns, in granules of 32. A warp
+reaches the 32 lanes of its quarter, by the last two bits of its number, whichever its address names. One
+instruction multiplies the whole matrices; its sums lie in the lanes by row, and in the columns by column, one
+a column whatever its type. Of 64 rows, 16 lie in each quarter.
 """
 
 from __future__ import annotations
