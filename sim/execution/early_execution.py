@@ -65,7 +65,7 @@ def _goes_into(code: Sequence[MicroOperation], n: int, follows: list[bool], whol
         return True
     if kind == d.JUMP:  # its target is in a register
         return any(follows)
-    if kind not in (d.BRANCH, d.BRANCH_SPLIT):
+    if kind not in (d.BRANCH, d.BRANCH_SPLIT, d.BRANCH_ANY):
         return False
     target = code[n].fields["target"]
     return 0 <= target < len(code) and follows[target]

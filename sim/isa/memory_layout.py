@@ -88,6 +88,7 @@ _PLAIN: Final = {
     # control
     "target": 26,  # the number of an instruction
     "when_split": 27,
+    "unanimous": 28,  # taken by all active lanes or by none
     "base_instruction": 26,  # added to an address in a register
     "barrier": 27,  # B0 to B15
     "clears": 28,
@@ -224,7 +225,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     # control
     "no operation": _kind(),
     "exit": _kind("predicate_a"),
-    "branch": _kind("predicate_a", "a", "target", "when_split"),
+    "branch": _kind("predicate_a", "a", "target", "when_split", "unanimous"),
     "indirect branch": _kind("predicate_a", "a", "base_instruction", "offset_bytes"),
     "convergence barrier": _kind("predicate_a", "dst", "a", "barrier", "clears"),
     "warp barrier": _kind("a", "exclusive"),

@@ -145,7 +145,7 @@ def _bpt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 @opcode("BRA", cls="control")
 def _bra(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "U", "CONV", "DIV", "ANY")
-    fields: dict[str, int] = {}
+    fields = {"unanimous": int("U" in m)}
     if "ANY" in m:
         return BRANCH_ANY, {"target": _target(o.text())}
     if "CONV" in m or "DIV" in m:

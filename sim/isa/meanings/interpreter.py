@@ -197,7 +197,8 @@ class Interpreter(DivergentPaths, WarpExchange, AsynchronousUnits, WarpTensorMem
         f, code = micro.fields, micro.code
         taken = lanes & self.predicate(w, micro, "predicate_a")
         if code == d.BRANCH:
-            return self.branch(w, taken, f["target"])
+            agreed = taken == w.active or not f["unanimous"]
+            return self.branch(w, taken if agreed else 0, f["target"])
         if code == d.EXIT:
             state = self.leave(w, taken) if taken else GOES_ON
             if state == EXITS:

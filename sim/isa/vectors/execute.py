@@ -99,6 +99,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_PREDICATE_DST,
     I_REDUCES,
     I_TARGET,
+    I_UNANIMOUS,
     I_UNIFORM,
     I_WHEN_SPLIT,
     VECTOR_CODES,
@@ -356,6 +357,8 @@ def execute(ops: int, warp: int, launch: int, length: int) -> Any:
             if taken == active:
                 put(warp, PC, at(op, I_TARGET))
                 return GOES_ON
+        if taken != active and at(op, I_UNANIMOUS) != 0:
+            return GOES_ON
         return branch(warp, taken, at(op, I_TARGET), pc)
     if code == d.NOP:
         return GOES_ON

@@ -63,6 +63,7 @@ I_DONE_PREDICATE = _P["done_predicate"]
 # control,
 I_TARGET = _P["target"]
 I_WHEN_SPLIT = _P["when_split"]
+I_UNANIMOUS = _P["unanimous"]
 I_BASE_INSTRUCTION = _P["base_instruction"]
 I_BARRIER = _P["barrier"]
 I_EXCLUSIVE = _P["exclusive"]

@@ -56,6 +56,31 @@ def test_a_loop_that_lanes_leave_at_different_times(launch: Launch, run: Callabl
     assert (store.executed, store.lanes) == (1, 32)  # the lanes are together again
 
 
+@pytest.mark.parametrize(("first", "jumps"), [("0x8", False), ("0x0", True)])
+def test_a_unanimous_branch_is_taken_by_all_lanes_or_by_none(
+    first: str, jumps: bool, launch: Launch, run: Callable[..., MachineRun]
+) -> None:
+    """CUDA for sm_100 writes ``@P2 BRA.U`` in front of a branch that the lanes then take one by one. A warp
+    that it split met the block's barrier in parts."""
+    out = np.zeros(32, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "MOV R2, RZ",
+        f"ISETP.GE.AND P2, PT, R0, {first}, PT",
+        "@P2 BRA.U `(.L_behind)",
+        "MOV R2, 0x1",
+        "@P2 BRA `(.L_behind)",
+        "MOV R2, 0x2",
+        ".L_behind:",
+        "WARPSYNC 0xffffffff",
+        "STG.E.SYS [R22], R2",
+        "EXIT",
+    ]
+    done = run(launch(lines, out))
+    assert out.tolist() == ([0] * 32 if jumps else [2] * 8 + [1] * 24)
+    assert next(i for i in done.instructions if i.text.startswith("STG")).lanes == 32
+
+
 def test_sums_of_two_words_carry(launch: Launch, run: Callable[..., MachineRun]) -> None:
     """CUDA 13.4 writes sums for sm_120 so; one with a carry in names one predicate, not two."""
     out = np.zeros(64, dtype=np.int32)
