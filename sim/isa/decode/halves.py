@@ -203,6 +203,9 @@ def _mixed(m: tuple[str, ...], fields: dict[str, int]) -> tuple[int, dict[str, i
     return BY_NAME["bfma.f32" if "BF16" in m else "hfma.f32"], {**flags, **fields}
 
 
+_TWICE_ONE: Final = 0x7F7F  # as powers of two of 8 bits
+
+
 @opcode("F2FP", "UF2FP", cls="packed-conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     small = next((x for x in m if x.lower() in SMALL_FLOATS), None)
@@ -235,6 +238,11 @@ def _small_floats(o: Operands, m: tuple[str, ...], name: str) -> tuple[int, dict
     m = tuple(x for x in m if x != "RELU")
     if m == ("F16", kind, "UNPACK_B"):
         return BY_NAME[f"{name}.h2"], {**fields, "first_bit": o.first_bit(pair_bits), **o.integer("a")}
+    if m == ("BF16", kind, "UNPACK_B"):  # times a pair of powers of two; others than 1 are not executed
+        fields |= {"first_bit": o.first_bit(pair_bits), **o.integer("a")}
+        if single_bits(o.text().removesuffix(".H0")) & 0xFFFF != _TWICE_ONE:
+            raise Unknown("the scale")
+        return BY_NAME[f"{name}.b2"], fields
     if m == ("SATFINITE", kind, "F32", "PACK_AB_MERGE_C"):
         fields |= {**o.single("a"), **o.single("b")}
         fields["first_bit"] = o.first_bit(16) if pair_bits == 16 else 0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from smlab.sim.isa.meanings.rounding import CHOP, NAN32, bf16, bits16, f16, f32
+from smlab.sim.isa.meanings.rounding import CHOP, NAN32, bf16, bfloat16_bits, bits16, f16, f32
 from smlab.sim.isa.vector_operation import M32, VectorOperation, plain
 
 SMALL_FLOATS: Final = {
@@ -106,6 +106,18 @@ def _unpacked(name: str) -> Callable[[int, int, int], int]:
     return meaning
 
 
+def _unpacked_as_bfloat16(name: str) -> Callable[[int, int, int], int]:
+    halves = _unpacked(name)
+
+    def meaning(a: int, first_bit: int, only_positive: int) -> int:
+        """Each is one, as a half is more than such a float."""
+        pair = halves(a, first_bit, only_positive)
+        low, high = (bfloat16_bits(f16(pair >> 16 * n & 0xFFFF)) for n in range(2))
+        return low | high << 16
+
+    return meaning
+
+
 def _packed(name: str) -> Callable[[int, int, int, int, int], int]:
     step = step_bits(name)
 
@@ -152,6 +164,7 @@ def small_float_rows() -> tuple[VectorOperation, ...]:
     for name in SMALL_FLOATS:
         rows += [
             VectorOperation(f"{name}.h2", "i", "i", plain(_unpacked(name)), "small floats"),
+            VectorOperation(f"{name}.b2", "i", "i", plain(_unpacked_as_bfloat16(name)), "small floats"),
             VectorOperation(f"f2.{name}", "iii", "i", plain(_packed(name)), "small floats"),
         ]
         if name in HAVE_NAN:

@@ -51,6 +51,18 @@ def _halves_of(name: str) -> Builder:
     return build
 
 
+def _bfloat16_of(name: str) -> Builder:
+    """A pair as bfloat16 numbers: each is one, as its half is no more exact than one."""
+    halves = _halves_of(name)
+
+    def build(v: Lanes, a: Any) -> Any:
+        B, pair = v.builder, halves(v, a)
+        low, high = (half_to_single(v, h) for h in (pair, B.lshr(pair, v.all(16))))
+        return B.or_(B.lshr(B.bitcast(low, V32), v.all(16)), B.and_(B.bitcast(high, V32), v.all(0xFFFF0000)))
+
+    return build
+
+
 def _small_of(name: str) -> Callable[[Lanes, Any], Any]:
     """A single as the nearest float of so few bits."""
     exponents, digits, largest = SMALL_FLOATS[name]
@@ -98,6 +110,7 @@ for _name in SMALL_FLOATS:
         return _pack(v, convert(v, high), convert(v, low), _from_first_bit(v, b))
 
     BUILDERS[f"{_name}.h2"] = _halves_of(_name)
+    BUILDERS[f"{_name}.b2"] = _bfloat16_of(_name)
     BUILDERS[f"f2.{_name}"] = _from_singles
     if _name in HAVE_NAN:
         BUILDERS[f"h2.{_name}"] = _from_halves

@@ -110,6 +110,12 @@ def test_what_a_pair_is_as_halves(launch: Launch, name: str, place: int, engine:
     given = np.random.default_rng(place).integers(0, 2**32, 64, dtype=np.uint32)
     text = text if text[-1] != "0" else ""
     made = run(launch, [f"F2FP.F16.{name}.UNPACK_B R8, R4{text}"], given, engine)
+    one = "4.5736980577097704378e-41.H0"  # a pair of powers of two, both 1
+    wide = run(launch, [f"F2FP.BF16.{name}.UNPACK_B R8, R4{text}, {one}"], given, engine)
+    for word, pair in zip(wide, made, strict=True):
+        found = np.array([word << 16 & 0xFFFF0000, word & 0xFFFF0000], np.uint32).view(np.float32)
+        halves = np.array([pair], np.uint32).view(np.float16).astype(np.float32)
+        assert np.array_equal(found, halves, equal_nan=True)
     step, sign, every = (4 if of_four_bits else 8), SIGNS[name], TYPES[name]
     for word, source in zip(made, given[::2].tolist(), strict=True):
         for n, half in enumerate(np.array([word], np.uint32).view(np.float16).tolist()):
