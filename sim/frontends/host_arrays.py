@@ -7,6 +7,8 @@ the GPU, and two views of one array share its memory.
 from __future__ import annotations
 
 import ctypes
+import weakref
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.isa.memory.global_memory import GlobalMemory
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS
 
 _ANYWHERE: Final = 1 << 20
 """An address as good as any: compilers ask only what powers of two divide it."""
@@ -52,6 +55,33 @@ class NamedArray:
         return getattr(self.array, name)
 
 
+class ToldPointers:
+    """Addresses of tensors that a script has asked for (``data_ptr``), to put them into tables of pointers: a
+    kernel that finds one there may use it as long as the tensor lives."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[int, weakref.ref[Any]]] = {}
+
+    def tell(self, tensor: Any, memory: GlobalMemory) -> int:
+        """The simulated address of a tensor's first element."""
+        storage = tensor.untyped_storage()
+        first = ArgumentMemory(memory).address_of("data_ptr", storage)
+        self._told[first] = first + storage.nbytes(), weakref.ref(storage)
+        return first + int(tensor.storage_offset() * tensor.element_size())
+
+    def among(self, words: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+        """The storages to which one of these words points, that live, with their addresses."""
+        pointers = np.sort(words[words >= FIRST_ADDRESS], axis=None)
+        if not len(pointers):
+            return
+        for first, (end, told) in list(self._told.items()):
+            storage = told()
+            if storage is None:
+                del self._told[first]
+            elif np.searchsorted(pointers, first) < np.searchsorted(pointers, end):
+                yield first, storage
+
+
 class ArgumentMemory:
     """The global memory of one launch, which holds arrays of the host."""
 
@@ -73,14 +103,22 @@ class ArgumentMemory:
             first, end = _extent(whole)
             place = value.ctypes.data
         else:
-            storage = value.untyped_storage()
+            storage = value.untyped_storage() if hasattr(value, "untyped_storage") else value
             device = getattr(getattr(storage, "device", None), "type", "cpu")
             if device != "cpu":
                 raise SmlabError.at(name, "a tensor on another device", device, "a tensor on the CPU")
-            first, place = storage.data_ptr(), value.data_ptr()
+            first = storage.data_ptr()
+            place = first if storage is value else first + value.storage_offset() * value.element_size()
             end = first + storage.nbytes()
         content = np.ctypeslib.as_array((ctypes.c_uint8 * max(end - first, 1)).from_address(first))
         return self.memory.allocate(name, content) + place - first
+
+    def reach(self, name: str, words: NDArray[np.int64], pointers: ToldPointers) -> None:
+        """Put in the tensors to which these words point, where a script was told so."""
+        for address, storage in pointers.among(words):
+            if self.address_of(name, storage) != address:
+                what = "a pointer from before the program's addresses began anew"
+                raise SmlabError.at(name, what, hex(address), "one that is taken before the launch")
 
     def zeros(self, name: str, size: int) -> int:
         """The address of so many bytes of zeros."""

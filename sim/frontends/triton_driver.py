@@ -20,11 +20,12 @@ from typing import Any, Final
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.sass.image import compiled_resources
-from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray, is_array
+from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray, ToldPointers, is_array
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.frontends.protocol import LoadedKernel
 from smlab.sim.isa.launch.launch import Dim
@@ -101,6 +102,7 @@ class SimulatedDriver:
         self.fits = False
         self.dry = False
         self.captured: list[Callable[[], object]] | None = None
+        self.pointers = ToldPointers()
         self.launcher_cls = SimulatedLauncher
         self.utils = SimpleNamespace(
             load_binary=_loaded, unload_module=_nothing, get_device_properties=self._properties
@@ -112,6 +114,10 @@ class SimulatedDriver:
     def memory(self) -> GlobalMemory:
         """The memory of the next launch."""
         return GlobalMemory() if self._memory is None else self._memory.after()
+
+    def pointer_to(self, tensor: Any) -> int:
+        """The simulated address of a tensor, for a script that asks for it."""
+        return self.pointers.tell(tensor, self.memory())
 
     def launch(self, kernel: LoadedKernel) -> None:
         self.launches += 1
@@ -316,6 +322,8 @@ class SimulatedLauncher:
             _packed(f"{where}: {name}", kind, value, parameter.size, memory)
             for (name, kind, value), parameter in zip(given, parameters, strict=True)
         ]
+        for name, kind, value in given:
+            memory.reach(f"{where}: {name}", _possible_pointers(kind, value), _active().pointers)
         return LoadedKernel(
             image,
             packed,
@@ -395,6 +403,16 @@ def _decomposed(descriptor: Any) -> list[Any]:
         own, strides = descriptor.shape, descriptor.strides
         return [descriptor.base, *own, *strides, descriptor.padding == "nan", *own, *strides]
     found: list[Any] = decompose_descriptor(descriptor)
+    return found
+
+
+def _possible_pointers(kind: str, value: Any) -> NDArray[np.int64]:
+    """Words of an argument that may be pointers: whole numbers of 64 bits, and those of a tensor of them."""
+    if isinstance(value, int):
+        return np.array([value & (1 << 63) - 1], np.int64)
+    if kind not in ("*i64", "*u64") or not hasattr(value, "untyped_storage"):
+        return np.zeros(0, np.int64)
+    found: NDArray[np.int64] = value.detach().reshape(-1).numpy().view(np.int64)
     return found
 
 

@@ -138,3 +138,10 @@ def quantised(a, b, c, N, K, scale, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
         right = tl.load(b + (k + at_k)[:, None] + at_n[None, :] * K)
         total = tl.dot(left, right, total)
     tl.store(c + at_m[:, None] * N + at_n[None, :], total.to(tl.float32) * scale)
+
+
+@triton.jit
+def gather_rows(table, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    tl.store(out + tl.program_id(0) * n + i, tl.load(row + i, mask=i < n), mask=i < n)

@@ -42,7 +42,7 @@ def torch_on_simulated_gpu(gpu: Gpu, driver: SimulatedDriver | None, left: Count
     answers = _answers(gpu, driver)
     compile = torch.compile
     with ExitStack() as ends:
-        mode = _mode(ends)
+        mode = _mode(ends, driver)
 
         @cache
         def prepare() -> None:
@@ -125,7 +125,7 @@ def _generator() -> Any:
     return Generator
 
 
-def _mode(ends: ExitStack) -> Any:
+def _mode(ends: ExitStack, driver: SimulatedDriver | None) -> Any:
     """A mode in which PyTorch's functions take the CPU for CUDA, and tensors say the contrary. When ``ends``
     ends, what it changed is as before."""
     import torch
@@ -146,6 +146,10 @@ def _mode(ends: ExitStack) -> Any:
             for product in (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
         },
     }
+
+    if driver is not None:
+        place = tensor.data_ptr
+        instead[place] = lambda one: driver.pointer_to(one) if is_cpu(one) and place(one) else place(one)
 
     class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
         def __torch_function__(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 
 import smlab
 from smlab import SmlabError
+from smlab.sim.frontends.host_arrays import ArgumentMemory, ToldPointers
+from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 pytest.importorskip("triton")
 
@@ -318,6 +321,48 @@ def test_an_autotuner_below_heuristics_passes_over_what_has_no_room() -> None:
             kernel[lambda meta: (64 // meta["BM"], 2)](x, out, 64, 64)
             assert np.array_equal(out, x.T)
             assert tuned.best_config is small
+
+
+class Storage:
+    """As PyTorch's: bytes of the host."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = np.zeros(size, np.uint8)
+
+    def data_ptr(self) -> int:
+        return int(self.bytes.ctypes.data)
+
+    def nbytes(self) -> int:
+        return len(self.bytes)
+
+
+def test_a_kernel_reaches_what_a_table_of_pointers_points_to() -> None:
+    told, before = ToldPointers(), GlobalMemory()
+    storages = [Storage(800) for _ in range(3)]
+    tensors = [
+        SimpleNamespace(untyped_storage=lambda one=one: one, storage_offset=lambda: 2, element_size=lambda: 4)
+        for one in storages
+    ]
+    pointers = [told.tell(one, before.after()) for one in tensors]
+    memory = ArgumentMemory(before.after())
+    memory.reach("table", np.array([pointers[2], 7, pointers[0] + 791]), told)
+    assert [a.address for a in memory.memory.allocations] == [pointers[0] - 8, pointers[2] - 8]
+    memory = ArgumentMemory(before.after())
+    del tensors[0], storages[0]  # a pointer to what is no more points nowhere
+    memory.reach("table", np.array([pointers[0], pointers[1] + 800 - 8]), told)
+    assert not memory.memory.allocations
+    with pytest.raises(SmlabError, match="table: a pointer from before"):
+        ArgumentMemory(GlobalMemory()).reach("table", np.array([pointers[2]]), told)
+
+
+def test_a_table_of_pytorch_s_pointers() -> None:
+    torch = pytest.importorskip("torch")
+    with smlab.simulated("rtx-4090"):
+        x = [torch.rand(N, device="cuda") for _ in range(3)]
+        table = torch.tensor([one.data_ptr() for one in x], device="cuda")
+        out = torch.empty(3, N, device="cuda")
+        kernels.gather_rows[(3,)](table, out, N, BLOCK=1024)
+    assert torch.equal(out, torch.stack(x))
 
 
 def test_pytorch_s_tensors_lie_on_the_cpu(arrays: list[np.ndarray]) -> None:
