@@ -37,7 +37,7 @@ def machine_launch(
         dynamic_shared_bytes=more.get("shared_bytes", 0) + loaded.shared_bytes,
         constants={k: np.asarray(v) for k, v in (more.get("constants") or {}).items()},
         check_shared=more.get("check_shared", True),
-        cluster_shape=_shape("cluster", more["cluster"]) if more.get("cluster") else None,
+        cluster_shape=_shape("cluster", more["cluster"]) if more.get("cluster") else loaded.cluster,
         memory=loaded.memory or more.get("memory") or GlobalMemory(),
     )
 

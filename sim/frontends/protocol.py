@@ -70,8 +70,8 @@ class LoadedKernel:
 
     ``arguments`` are the kernel's parameters, each as `MachineLaunch` takes them, and ``memory`` is what
     addresses among them point to; without them, the arguments given are the parameters. ``block`` is the
-    threads of a block and ``grid`` the blocks, where the launch does not say. ``shared_bytes`` is dynamic
-    shared memory that the kernel needs.
+    threads of a block, ``grid`` the blocks and ``cluster`` those of a cluster, where the launch does not say.
+    ``shared_bytes`` is dynamic shared memory that the kernel needs.
     """
 
     image: KernelImage
@@ -79,6 +79,7 @@ class LoadedKernel:
     names: Sequence[str] = ()
     block: Dim | None = None
     grid: Dim | None = None
+    cluster: Dim | None = None
     shared_bytes: int = 0
     memory: GlobalMemory | None = None
 

@@ -297,11 +297,11 @@ class SimulatedLauncher:
         """The launch as machine code takes it.
 
         Raises:
-            SmlabError: clusters, or an argument that has no counterpart here.
+            SmlabError: an argument that has no counterpart here.
         """
         where, told = function.name, self.metadata
-        if getattr(told, "num_ctas", 1) != 1:
-            raise SmlabError.at(where, "blocks in clusters are not simulated", told.num_ctas, "num_ctas=1")
+        in_cluster = int(getattr(told, "num_ctas", 1))  # blocks that work on one program of the grid
+        grid = (grid[0] * in_cluster, *grid[1:])
         image = from_cubin(function.content, function.name, where)
         memory = ArgumentMemory(_active().memory())
         parameters = image.parameters or ()
@@ -330,6 +330,7 @@ class SimulatedLauncher:
             names=tuple(name for name, _, _ in given),
             block=(32 * told.num_warps, 1, 1),
             grid=grid,
+            cluster=(in_cluster, 1, 1) if in_cluster > 1 else None,
             shared_bytes=max(told.shared - image.shared_bytes, 0),
             memory=memory.memory,
         )

@@ -381,11 +381,14 @@ class MachineLaunch:
             struct.pack_into("<QI", zero, HEAP_AT, self._heap, HEAP_BYTES)
         if self._constants:
             struct.pack_into("<Q", zero, places.constants, self._constants)
-        if places.cluster is not None:
+        if places.explicit_cluster is not None:
             grid = tuple(g // c for g, c in zip(self.grid, self.cluster, strict=True))
             inverse = tuple(_least_inverse(c) for c in self.cluster)
             explicit = int(self.cluster_blocks > 1)
-            struct.pack_into("<4I3f3I", zero, places.cluster, explicit, *self.cluster, *inverse, *grid)
+            struct.pack_into("<I", zero, places.explicit_cluster, explicit)
+            struct.pack_into("<3I", zero, places.cluster, *self.cluster)
+            struct.pack_into("<3f", zero, places.cluster_inverse, *inverse)
+            struct.pack_into("<3I", zero, places.cluster_grid, *grid)
             struct.pack_into("<I", zero, places.cluster_blocks, self.cluster_blocks)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
         if places.parameters is not None and self._reads(places.parameters):

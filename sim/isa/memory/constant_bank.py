@@ -16,7 +16,9 @@ class BankZero:
     (from sm_90 on a special register has that of shared memory); ``constants`` is the address of bank 3, and
     ``parameters`` that of the parameters, for code that takes a parameter's address. ``workspace`` is where a
     cooperative launch's workspace lies, the high word first (``%envreg1`` and ``%envreg2``), and
-    ``dynamic_shared`` the bytes of dynamic shared memory.
+    ``dynamic_shared`` the bytes of dynamic shared memory. Where the launch has clusters stands in
+    ``explicit_cluster``; three words each are a cluster's shape, its inverses (as singles), and how many
+    clusters the grid has, and ``cluster_blocks`` is how many blocks one has.
     """
 
     block: int = 0
@@ -26,15 +28,31 @@ class BankZero:
     shared_window: int | None = 0x1C
     constants: int = 0x50
     parameters: int | None = None
-    cluster: int | None = None
+    explicit_cluster: int | None = None
+    cluster: int = 0x144
+    cluster_inverse: int = 0x150
+    cluster_grid: int = 0x15C
     cluster_blocks: int = 0x188
     workspace: int = 0x8C
     dynamic_shared: int = 0x2C
 
 
 BANK_ZERO: Final[tuple[tuple[int, BankZero], ...]] = (
-    (100, BankZero(0x360, 0x370, 0x37C, 0x2FC, None, 0x120, 0x348, workspace=0x254, dynamic_shared=0x2AC)),
-    (90, BankZero(shared_window=None, constants=0xD0, parameters=0x198, cluster=0x140, workspace=0x44)),
+    (
+        100,
+        BankZero(
+            *(0x360, 0x370, 0x37C, 0x2FC, None, 0x120, 0x348),
+            *(0x36C, 0x2A0, 0x2B0, 0x2C0, 0x2CC),
+            workspace=0x254,
+            dynamic_shared=0x2AC,
+        ),
+    ),
+    (
+        90,
+        BankZero(
+            shared_window=None, constants=0xD0, parameters=0x198, explicit_cluster=0x140, workspace=0x44
+        ),
+    ),
     (0, BankZero()),
 )
 """By the first architecture, as NVRTC 12.9 compiles for it. (From sm_100 on code takes 160 times the special

@@ -323,6 +323,18 @@ def test_an_autotuner_below_heuristics_passes_over_what_has_no_room() -> None:
             assert tuned.best_config is small
 
 
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200"])
+def test_a_program_of_two_blocks(gpu: str) -> None:
+    """``num_ctas``: two blocks of a cluster share a program's work, and combine what they found."""
+    x = np.random.default_rng(0).standard_normal((3, 1024)).astype(np.float32)
+    out = np.zeros_like(x)
+    with smlab.simulated(gpu) as one:
+        kernels.softmax[(3,)](x, out, 1024, 1024, BLOCK=1024, num_ctas=2)
+    wanted = np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(out, wanted / wanted.sum(axis=1, keepdims=True), rtol=1e-5)
+    assert one.program.rows[0].grid == (6, 1, 1)
+
+
 class Storage:
     """As PyTorch's: bytes of the host."""
 

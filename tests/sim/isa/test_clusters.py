@@ -25,19 +25,24 @@ GPU = load_gpu("h100-pcie")
 ENGINES = ("untimed", "compiled", "simpy")
 
 
-def kernel(body: str, parameters: str = ".param .u64 out", shape: str = ".reqnctapercluster 4, 1, 1") -> Any:
+def kernel(
+    body: str,
+    parameters: str = ".param .u64 out",
+    shape: str = ".reqnctapercluster 4, 1, 1",
+    architecture: str = "sm_90a",
+) -> Any:
     text = f"""
 .version 8.7
-.target sm_90a
+.target {architecture}
 .address_size 64
 .extern .shared .align 1024 .b8 image[];
-.visible .entry k({parameters}) .explicitcluster {shape} {{
+.visible .entry k({parameters}) {".explicitcluster" if shape else ""} {shape} {{
 .reg .b64 %w<9>; .reg .b32 %r<40>; .reg .b16 %h<3>; .reg .pred %p<6>;
 mov.u32 %r0, %tid.x; mov.u32 %r1, image; mov.u32 %r2, %cluster_ctarank;
 mov.u32 %r30, %ctaid.x; mov.u32 %r31, %ctaid.y; mov.u32 %r32, %nctaid.x; mad.lo.u32 %r30, %r31, %r32, %r30;
 {body}
 ret; }}"""
-    return from_cubin(assemble(text, "sm_90a")[0], "k", "k")
+    return from_cubin(assemble(text, architecture)[0], "k", "k")
 
 
 def run(launch: MachineLaunch, engine: str) -> Any:
@@ -86,6 +91,28 @@ def test_blocks_reach_each_others_shared_memory() -> None:
         assert np.array_equal(out[..., 3], 1000 * number + thread)  # what the one before read here
         assert np.array_equal(out[..., 4:], np.stack([x // 4, 0 * x + 2, x % 4, 0 * x + 4], axis=-1))
     assert first_difference(found[2], found[1]) is None
+
+
+@pytest.mark.parametrize("architecture", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 1), (2, 3, 1), (1, 2, 2)])
+def test_blocks_know_their_place_in_clusters(shape: tuple[int, int, int], architecture: str) -> None:
+    """A program of Triton's that several blocks work on is told by its cluster's index."""
+    names = [f"%{name}.{axis}" for name in ("clusterid", "nclusterid", "cluster_ctaid") for axis in "xyz"]
+    reads = "".join(f"mov.u32 %r3, {name}; st.global.u32 [%w1+{4 * n}], %r3;" for n, name in enumerate(names))
+    body = f"""ld.param.u64 %w1, [out]; mov.u32 %r33, %ctaid.z; mov.u32 %r34, %ctaid.x;
+mov.u32 %r35, %nctaid.y; mad.lo.u32 %r36, %r33, %r35, %r31; mad.lo.u32 %r36, %r36, %r32, %r34;
+mul.wide.u32 %w2, %r36, 36; add.u64 %w1, %w1, %w2; {reads}"""
+    grid = (4, 6, 2)
+    asked = "" if shape == (1, 1, 1) else f".reqnctapercluster {', '.join(map(str, shape))}"
+    out = np.zeros((2, 6, 4, 3, 3), np.uint32)
+    functional.run(
+        MachineLaunch(kernel(body, shape=asked, architecture=architecture), grid, (1, 1, 1), (out,))
+    )
+    z, y, x = np.indices((2, 6, 4))
+    place = np.stack([x, y, z], axis=-1)
+    assert np.array_equal(out[..., 0, :], place // shape)
+    assert (out[..., 1, :] == [g // c for g, c in zip(grid, shape, strict=True)]).all()
+    assert np.array_equal(out[..., 2, :], place % shape)
 
 
 def test_the_blocks_of_a_cluster_are_launched_at_once_on_several_sms_of_a_group() -> None:
