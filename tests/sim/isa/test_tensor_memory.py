@@ -182,12 +182,12 @@ def test_products_follow_each_other_at_the_rate_of_banks_or_tensor_cores() -> No
 
 
 def test_a_waiting_warp_wakes_when_its_phase_is_complete() -> None:
-    """The wait rises with the columns, cycle by cycle; without the rule it goes by turns of a loop."""
+    """The wait rises with the columns, cycle by cycle; without the rule it goes by iterations of a loop."""
     waits = [product(columns, 1) for columns in (64, 80, 96, 112, 128)]
     assert np.diff(waits).tolist() == [8, 8, 8, 8]
     asks = GPU.with_values({"shared.phase_check_wakes": 0}, "a test")
-    turns = [product(columns, 1, asks) for columns in (64, 80, 96, 112, 128)]
-    assert np.diff(turns).tolist() != [8, 8, 8, 8]
+    asked = [product(columns, 1, asks) for columns in (64, 80, 96, 112, 128)]
+    assert np.diff(asked).tolist() != [8, 8, 8, 8]
 
 
 def test_blocks_of_an_sm_wait_for_each_others_columns() -> None:

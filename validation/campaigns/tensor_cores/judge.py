@@ -26,7 +26,7 @@ SHORT: Final = 40
 GROUP_SHORT: Final = 2
 MEMORY_SHORT: Final = 1
 """Products whose digest is kept, for tests that have no mmasim."""
-PARTS: Final = ("rows", "group_rows", "memory_rows")
+ROW_SETS: Final = ("rows", "group_rows", "memory_rows")
 """Of the results: products by a warp, by groups of warps, in tensor memory."""
 ARCHITECTURES: Final = {
     70: "Volta",
@@ -185,8 +185,8 @@ def main() -> None:
     """All forms on all architectures, or those of the parts that are named; writes `RESULTS`, other parts as
     they were."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=PARTS, default=[])
-    asked = parser.parse_args().parts or PARTS
+    parser.add_argument("parts", nargs="*", choices=ROW_SETS, default=[])
+    asked = parser.parse_args().parts or ROW_SETS
     found = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     found["mmasim"] = "2.1.1"
     if "rows" in asked:
@@ -197,8 +197,8 @@ def main() -> None:
     if "memory_rows" in asked:
         found["memory_rows"] = [_told(memory_judged(n, MEMORY_PRODUCTS)) for n in range(len(MEMORY_FORMS))]
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    wrong = sum(bool(row["different"]) for part in PARTS for row in found[part])
-    counts = ", ".join(f"{len(found[part])} {part.replace('_', ' ')}" for part in PARTS)
+    wrong = sum(bool(row["different"]) for part in ROW_SETS for row in found[part])
+    counts = ", ".join(f"{len(found[part])} {part.replace('_', ' ')}" for part in ROW_SETS)
     print(f"{counts}: {wrong} with differences")
 
 

@@ -1,6 +1,6 @@
 // What public benchmarks time of a B200: a product in tensor memory and the wait for it, many products and one wait,
 // loads and stores of tensor memory, and copies by a tensor map from DRAM.
-// N: columns, registers or bytes. M: rows. MANY: products, accesses a turn, or copies on their way. FIRST_IN_MEMORY:
+// N: columns, registers or bytes. M: rows. MANY: products, accesses a round, or copies on their way. FIRST_IN_MEMORY:
 // the first matrix lies in tensor memory.
 #ifndef M
 #define M 128
@@ -30,7 +30,7 @@ __device__ void wait(u32 barrier, u32 parity) {
 // Pieces of 16 bytes lie one behind the other: eight rows, then the other half of their 32 bytes.
 __device__ u64 matrix(u32 address) { return (u64)(address >> 4 & 0x3fff) | 8ull << 16 | 16ull << 32 | 1ull << 46; }
 
-extern "C" __global__ void products(u64* cycles, int turns) {
+extern "C" __global__ void products(u64* cycles, int rounds) {
     extern __shared__ __align__(1024) unsigned char image[];
     __shared__ u64 barrier;
     __shared__ u32 columns;
@@ -45,7 +45,7 @@ extern "C" __global__ void products(u64* cycles, int turns) {
     u64 a = matrix(s), b = matrix(s + 4096);
     if (threadIdx.x < 32) asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(lead));
     if (lead)
-        for (int turn = 0; turn < turns; ++turn) {
+        for (int round = 0; round < rounds; ++round) {
             u64 begin, end;
             asm volatile("mov.u64 %0, %%clock64;" : "=l"(begin) :: "memory");
 #pragma unroll
@@ -60,7 +60,7 @@ extern "C" __global__ void products(u64* cycles, int turns) {
             wait(bar, parity);
             asm volatile("mov.u64 %0, %%clock64;" : "=l"(end) :: "memory");
             parity ^= 1;
-            cycles[turn] = end - begin;
+            cycles[round] = end - begin;
         }
     __syncthreads();
     if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 512;" :: "r"(d) : "memory");
@@ -91,7 +91,7 @@ ACCESSES(8, "x8", O8(0), I8(0), "%0,%1,%2,%3,%4,%5,%6,%7")
 #define I16 I8(0), I8(8)
 ACCESSES(16, "x16", O16, I16, "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15")
 
-template <bool STORES> __device__ void accesses(u64* cycles, int turns) {
+template <bool STORES> __device__ void accesses(u64* cycles, int rounds) {
     constexpr int REGISTERS = N > 16 ? 16 : N;
     __shared__ u32 columns;
     if (threadIdx.x < 32)
@@ -103,7 +103,7 @@ template <bool STORES> __device__ void accesses(u64* cycles, int turns) {
     u64 begin, end;
     asm volatile("mov.u64 %0, %%clock64;" : "=l"(begin) :: "memory");
 #pragma unroll 1
-    for (int turn = 0; turn < turns; ++turn) {
+    for (int round = 0; round < rounds; ++round) {
 #pragma unroll
         for (int i = 0; i < MANY; ++i) {
             if (STORES) store<REGISTERS>(place + i * REGISTERS, r);
@@ -118,11 +118,11 @@ template <bool STORES> __device__ void accesses(u64* cycles, int turns) {
     if (threadIdx.x < 32) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(place) : "memory");
 }
 
-extern "C" __global__ void loads(u64* cycles, int turns) { accesses<false>(cycles, turns); }
-extern "C" __global__ void stores(u64* cycles, int turns) { accesses<true>(cycles, turns); }
+extern "C" __global__ void loads(u64* cycles, int rounds) { accesses<false>(cycles, rounds); }
+extern "C" __global__ void stores(u64* cycles, int rounds) { accesses<true>(cycles, rounds); }
 
 // Each SM reads boxes of N bytes, rows of 512, MANY of them at once; no byte twice.
-extern "C" __global__ void copies(const __grid_constant__ Map map, u64* cycles, int turns) {
+extern "C" __global__ void copies(const __grid_constant__ Map map, u64* cycles, int rounds) {
     extern __shared__ __align__(1024) unsigned char image[];
     __shared__ u64 barriers[MANY];
     u32 bar = shared_address(barriers), s = shared_address(image);
@@ -130,16 +130,16 @@ extern "C" __global__ void copies(const __grid_constant__ Map map, u64* cycles, 
     for (int i = 0; i < MANY; ++i) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(bar + 8 * i) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     u64 begin = clock64();
-    auto issue = [&](int turn) {
-        u32 own = bar + 8 * (turn % MANY);
+    auto issue = [&](int round) {
+        u32 own = bar + 8 * (round % MANY);
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(own), "r"(N) : "memory");
         asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-            :: "r"(s + turn % MANY * N), "l"(&map), "r"(0), "r"((turn * (int)gridDim.x + (int)blockIdx.x) * (N / 512)), "r"(own) : "memory");
+            :: "r"(s + round % MANY * N), "l"(&map), "r"(0), "r"((round * (int)gridDim.x + (int)blockIdx.x) * (N / 512)), "r"(own) : "memory");
     };
-    for (int i = 0; i < MANY && i < turns; ++i) issue(i);
-    for (int i = 0; i < turns; ++i) {
+    for (int i = 0; i < MANY && i < rounds; ++i) issue(i);
+    for (int i = 0; i < rounds; ++i) {
         wait(bar + 8 * (i % MANY), i / MANY & 1);
-        if (i + MANY < turns) issue(i + MANY);
+        if (i + MANY < rounds) issue(i + MANY);
     }
     cycles[blockIdx.x] = clock64() - begin;
 }

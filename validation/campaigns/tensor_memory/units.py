@@ -33,7 +33,7 @@ _PRODUCT: Final = re.compile(r"tcgen05\.mma\.m(\d+)n(\d+)k16\.(ss|ts)")
 _ACCESS: Final = re.compile(r"tcgen05\.(ld|st)\.32x32b\.x(\d+)")
 _COPY: Final = re.compile(r"cp\.async\.bulk\.tensor\.(\d+)")
 _DEPTH: Final = 16
-_TURNS: Final = 256
+_ROUNDS: Final = 256
 _BATCHES: Final = 16, 32
 _LEAST_COPIES, _MOST_COPIES, _COPIED_BYTES = 8, 48, 1 << 19
 
@@ -41,7 +41,7 @@ _LEAST_COPIES, _MOST_COPIES, _COPIED_BYTES = 8, 48, 1 << 19
 @dataclass(frozen=True)
 class UnitTime:
     """A published figure in cycles: ``latency`` of a product and the wait for it, or the ``interval`` of one
-    of many (``many`` accesses a turn, or copies on their way). A constant rests on those that are
+    of many (``many`` accesses a round, or copies on their way). A constant rests on those that are
     ``fitted``."""
 
     form: str
@@ -73,14 +73,14 @@ def _run(
     run_machine_code(machine_launch(kernel, blocks, threads, arguments, more), gpu)
 
 
-def _cycles(name: str, threads: int, shared: int, turns: int, **defines: int) -> np.ndarray[Any, Any]:
-    out = np.zeros(max(turns, 2), np.uint64)
-    _run(name, 1, threads, shared, (out, np.int32(turns)), defines)
+def _cycles(name: str, threads: int, shared: int, rounds: int, **defines: int) -> np.ndarray[Any, Any]:
+    out = np.zeros(max(rounds, 2), np.uint64)
+    _run(name, 1, threads, shared, (out, np.int32(rounds)), defines)
     return out
 
 
 def _product(rows: int, columns: int, in_memory: bool, many: int) -> float:
-    """Cycles of so many products and the wait for them, when a few turns have gone by."""
+    """Cycles of so many products and the wait for them, when a few rounds have gone by."""
     shape = {"M": rows, "N": columns, "MANY": many, "FIRST_IN_MEMORY": int(in_memory)}
     return float(np.median(_cycles("products", 128, 32 * (128 + columns), 8, **shape)[2:]))
 
@@ -88,12 +88,12 @@ def _product(rows: int, columns: int, in_memory: bool, many: int) -> float:
 def _copies(size: int, many: int) -> float:
     """Cycles of a copy, of all SMs at once from DRAM; the median SM."""
     sms = load_gpu(GPU).integer("gpu.sms")
-    turns = max(_LEAST_COPIES, min(_MOST_COPIES, _COPIED_BYTES // size))
-    data, out = np.zeros((sms * turns * size // 512, 128), np.float32), np.zeros(sms, np.uint64)
+    rounds = max(_LEAST_COPIES, min(_MOST_COPIES, _COPIED_BYTES // size))
+    data, out = np.zeros((sms * rounds * size // 512, 128), np.float32), np.zeros(sms, np.uint64)
     described = TensorMap(data, (128, len(data)), (128, size // 512), swizzle="none")
-    arguments = described, out, np.int32(turns)
+    arguments = described, out, np.int32(rounds)
     _run("copies", sms, 32, size * many + 1024, arguments, {"N": size, "MANY": many})
-    return float(np.median(out)) / turns
+    return float(np.median(out)) / rounds
 
 
 def simulated(row: UnitTime) -> float:
@@ -106,7 +106,7 @@ def simulated(row: UnitTime) -> float:
         return (more - few) / (_BATCHES[1] - _BATCHES[0])
     if access := _ACCESS.fullmatch(row.form):
         name, columns = {"ld": "loads", "st": "stores"}[access[1]], int(access[2])
-        return float(_cycles(name, 32, 0, _TURNS, N=columns, MANY=row.many)[0]) / _TURNS / row.many
+        return float(_cycles(name, 32, 0, _ROUNDS, N=columns, MANY=row.many)[0]) / _ROUNDS / row.many
     copy = _COPY.fullmatch(row.form)
     assert copy is not None, row.form
     return _copies(int(copy[1]), row.many)
