@@ -83,7 +83,7 @@ sass: contract
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py tests/validation/campaigns/test_access_latency.py tests/validation/campaigns/test_worklogs.py \
 	    tests/validation/campaigns/test_executed_rows.py tests/validation/campaigns/test_hopper.py \
 	    tests/validation/campaigns/test_advisor_pairs.py \
-	    tests/validation/campaigns/test_published_products.py \
+	    tests/validation/campaigns/test_published_products.py tests/validation/campaigns/test_tensor_memory_times.py \
 	    tests/validation/tuning/test_compiled_spaces.py
 
 $(VENV)-cuda/.installed: .ci/locked/toolchain.txt | $(VENV)/.installed-dev
