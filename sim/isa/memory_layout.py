@@ -139,6 +139,7 @@ _PLAIN: Final = {
     "to_global": 35,
     "multicast": 36,  # to the blocks of the cluster that `c` has bits for
     "to_l2": 37,  # asked for, and copied nowhere
+    "named_rows": 39,  # instead of a box's
     "is_reduction": 38,  # of global memory, by ``operation``; a tensor map has the ``number_type``
 }
 PLACE: Final = (
@@ -259,7 +260,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         "in_halves",
     ),
     "bulk copy": _kind(
-        *("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
+        *("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2", "named_rows"),
         *("is_reduction", "operation", "number_type"),
     ),
     "election": _kind("dst", "predicate_dst", "predicate_a"),

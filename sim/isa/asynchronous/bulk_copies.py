@@ -25,6 +25,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_DIMENSIONS,
     I_IS_REDUCTION,
     I_MULTICAST,
+    I_NAMED_ROWS,
     I_NUMBER_TYPE,
     I_OPERATION,
     I_TO_GLOBAL,
@@ -191,6 +192,9 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
     rows, inner = 1, (get32(shape + _FIRST_BOX_AT) >> 24) + 1
     for k in range(1, dimensions):
         rows *= ((box >> 8 * (k - 1)) & 255) + 1
+    named = at(op, I_NAMED_ROWS)
+    if named != 0:
+        rows = named
     first, width, done = get32s(begin), get32(shape + _SHAPE_AT) + 1, 0
     for line in range(rows):
         rest, row_inside, row = line, True, get64(shape)
@@ -198,6 +202,8 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
             edge = ((box >> 8 * (k - 1)) & 255) + 1
             place = get32s(begin + ROW_BYTES * k) + rest % edge
             rest //= edge
+            if named != 0:
+                place = get32s(begin + ROW_BYTES * (1 + line))
             row_inside &= 0 <= place <= get32(shape + _SHAPE_AT + 4 * k)
             units = get32(shape + _STRIDES_AT + 4 * (k - 1)) | (((high >> 4 * (k - 1)) & 15) << 32)
             row += place * units * _UNIT

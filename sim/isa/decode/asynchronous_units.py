@@ -75,11 +75,16 @@ def _pair(o: Operands) -> int:
     return register_offset(True, match[1])
 
 
+NAMED_ROWS: Final = 4
+"""How many rows of a matrix a gather or a scatter names, behind the first column."""
+
+
 def _tensor(o: Operands, m: tuple[str, ...], to_global: bool) -> Fields:
     """A copy by a tensor map. A hint for the caches changes nothing here."""
     dimensions = m[0].removesuffix("D")
     several = m[1:] == ("MULTICAST",) and not to_global
-    if dimensions not in ("1", "2", "3", "4", "5") or (len(m) > 1 and not several):
+    rows = m == ("2D", "SCATTER4" if to_global else "GATHER4")
+    if dimensions not in ("1", "2", "3", "4", "5") or (len(m) > 1 and not several and not rows):
         raise Unknown(f"the form {'.'.join(m)}")
     fields = {**Source(_pair(o), True).fields("a"), **Source(_pair(o), True).fields("b")}
     if several:
@@ -87,7 +92,7 @@ def _tensor(o: Operands, m: tuple[str, ...], to_global: bool) -> Fields:
     if o.more() and o.texts[o.next].startswith("desc["):
         o.text()
     numbers = {"dimensions": int(dimensions), "to_global": int(to_global), "multicast": int(several)}
-    return d.BULK_COPY, {**fields, **numbers}
+    return d.BULK_COPY, {**fields, **numbers, "named_rows": NAMED_ROWS if rows else 0}
 
 
 @opcode("UTMALDG", cls="uniform")

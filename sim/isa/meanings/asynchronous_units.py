@@ -238,7 +238,8 @@ class AsynchronousUnits(WarpMemory):
             if f.get("is_reduction") and NUMBER_TYPES[shape.element_type] == NOT_REDUCED:
                 raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
             first = 0 if f.get("to_l2") else 1 if to_global else 2
-            begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(shape.dimensions)]
+            count = 1 + f["named_rows"] if f.get("named_rows") else shape.dimensions
+            begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(count)]
             size = self._copy_box(w, micro, shape, begin, None if f.get("to_l2") else shared)
         if not to_global and not f.get("to_l2"):
             self._end_copy(w, barrier, size)
@@ -255,8 +256,11 @@ class AsynchronousUnits(WarpMemory):
         shared memory it is asked for only."""
         each = PIECE_BYTES // shape.element_bytes
         at = 0
-        for outer in product(*(range(n) for n in reversed(shape.box[1:]))):
-            places = [b + n for b, n in zip(begin[1:], reversed(outer), strict=True)]
+        lines = [[row] for row in begin[1:]]
+        if not micro.fields.get("named_rows"):
+            boxed = product(*(range(n) for n in reversed(shape.box[1:])))
+            lines = [[b + n for b, n in zip(begin[1:], reversed(one), strict=True)] for one in boxed]
+        for places in lines:
             inside = all(0 <= p < size for p, size in zip(places, shape.shape[1:], strict=True))
             row = shape.base + sum(p * stride for p, stride in zip(places, shape.strides, strict=True))
             for n in range(0, shape.box[0], each):

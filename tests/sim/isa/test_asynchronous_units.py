@@ -334,3 +334,38 @@ def test_a_launch_file_has_tensor_maps() -> None:
     argument[1]["tensor_map"] = {"array": "a", "shape": [64, 64]}
     with pytest.raises(SmlabError, match="tensor_map: box: is missing"):
         launch_of("launch", raw, Path())
+
+
+ROWS = """
+mov.u32 %r10, 8; mov.u32 %r11, 5; mov.u32 %r12, 30; mov.u32 %r13, 0; mov.u32 %r14, 17;
+setp.ne.u32 %p0, %r0, 0; add.u32 %r2, %r1, 1024; @%p0 bra behind;
+mbarrier.init.shared.b64 [%r1], 1; fence.proxy.async;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 512;
+ld.param.u64 %w0, [map]; ld.param.u64 %w1, [other];
+cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes
+  [%r2], [%w0, {%r10, %r11, %r12, %r13, %r14}], [%r1];
+behind: bar.sync 0;
+wait: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra wait;
+mov.u32 %r10, 0; mov.u32 %r12, 3; @%p0 bra end;
+cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group
+  [%w1, {%r10, %r11, %r12, %r13, %r14}], [%r2];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+end:
+"""
+
+
+@pytest.mark.parametrize("which", RUNS)
+@pytest.mark.parametrize("swizzle", ["none", "128"])
+def test_four_named_rows(which: str, swizzle: str) -> None:
+    """Gathered from rows of a matrix, one of them behind its end, and scattered to others of another."""
+    matrix = np.arange(1, 1 + 24 * 48, dtype=np.float32).reshape(24, 48)
+    made = np.zeros((18, 32), np.float32)
+    maps = TensorMap(matrix, (48, 24), (32, 1), swizzle=swizzle), TensorMap(made, (32, 18), (32, 1), swizzle=swizzle)
+    image = kernel(".param .u64 map, .param .u64 other", ROWS, "sm_100a")
+    launch = MachineLaunch(image, (1, 1, 1), (32, 1, 1), maps, dynamic_shared_bytes=2048)
+    run = without_timing if which == "untimed" else timed(which, load_gpu("b200"))
+    cycles = run(launch)
+    wanted = np.zeros_like(made)
+    wanted[[5, 0, 17]] = matrix[[5, 0, 17], 8:40]
+    assert np.array_equal(made, wanted)
+    assert which == "untimed" or cycles > 600
