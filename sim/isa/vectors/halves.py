@@ -36,7 +36,9 @@ def half_to_single(v: Lanes, half: Any) -> Any:
     endless = B.add(normal, v.all(112 << 23))
     tiny = B.fsub(B.bitcast(B.add(normal, v.all(1 << 23)), F32), B.bitcast(v.all(113 << 23), F32))
     bits = B.select(B.icmp_unsigned("==", exponent, v.all(0x0F800000)), endless, normal)
-    bits = B.select(B.icmp_unsigned("==", exponent, v.all(0)), B.bitcast(tiny, V32), bits)
+    # A difference of nothing is -0 where the processor rounds down.
+    magnitude = B.and_(B.bitcast(tiny, V32), v.all(0x7FFFFFFF))
+    bits = B.select(B.icmp_unsigned("==", exponent, v.all(0)), magnitude, bits)
     sign = B.shl(B.and_(half, v.all(0x8000)), v.all(16))
     return B.bitcast(B.or_(bits, sign), F32)
 
