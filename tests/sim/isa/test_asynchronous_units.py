@@ -360,7 +360,8 @@ def test_four_named_rows(which: str, swizzle: str) -> None:
     """Gathered from rows of a matrix, one of them behind its end, and scattered to others of another."""
     matrix = np.arange(1, 1 + 24 * 48, dtype=np.float32).reshape(24, 48)
     made = np.zeros((18, 32), np.float32)
-    maps = TensorMap(matrix, (48, 24), (32, 1), swizzle=swizzle), TensorMap(made, (32, 18), (32, 1), swizzle=swizzle)
+    shapes = (matrix, (48, 24)), (made, (32, 18))
+    maps = [TensorMap(array, shape, (32, 1), swizzle=swizzle) for array, shape in shapes]
     image = kernel(".param .u64 map, .param .u64 other", ROWS, "sm_100a")
     launch = MachineLaunch(image, (1, 1, 1), (32, 1, 1), maps, dynamic_shared_bytes=2048)
     run = without_timing if which == "untimed" else timed(which, load_gpu("b200"))
