@@ -88,35 +88,30 @@ class MachineSource:
         self.ordered = sms > 1 and (launch.ordered or shares or strong or launch.cluster_blocks > 1)
 
     @property
+    def _counts(self) -> Interpreter | MachineMemory:
+        """The one that runs, which counts."""
+        running = self.interpreter if self.interpreter is not None else self.memory
+        assert running is not None
+        return running
+
+    @property
     def executed(self) -> NDArray[np.int64]:
-        if self.interpreter is not None:
-            return self.interpreter.executed
-        assert self.memory is not None
-        return self.memory.executed
+        return self._counts.executed
 
     @property
     def lanes(self) -> NDArray[np.int64]:
-        if self.interpreter is not None:
-            return self.interpreter.lanes
-        assert self.memory is not None
-        return self.memory.lanes
+        return self._counts.lanes
 
     @property
     def unwritten(self) -> NDArray[np.int64]:
         """What each instruction read of shared memory that nobody had written:
         ``(instructions, record.UNWRITTEN_WORDS)``."""
-        if self.interpreter is not None:
-            return self.interpreter.unwritten
-        assert self.memory is not None
-        return self.memory.unwritten
+        return self._counts.unwritten
 
     @property
     def products(self) -> NDArray[np.int64]:
         """What products in tensor memory each instruction made: ``(instructions, record.PRODUCT_WORDS)``."""
-        if self.interpreter is not None:
-            return self.interpreter.products
-        assert self.memory is not None
-        return self.memory.products
+        return self._counts.products
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource:
         self.memory = MachineMemory(self.launch, rooms, warps, sms)

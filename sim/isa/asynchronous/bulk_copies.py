@@ -222,14 +222,14 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
 
 
 @helper
-def end_copy(warp: int, launch: int, barrier: int, size: int) -> Any:
-    """The barrier is told when the last byte has come, which the engine says; without timing at once. False
-    after a fault."""
+def end_copy(warp: int, launch: int, barrier: int, arrivals: int, size: int) -> Any:
+    """The barrier is told of so many arrivals and bytes when they are there, which the engine says; without
+    timing at once. False after a fault."""
     if at(launch, COPIES_TIMED) == 0:
-        return tell_barrier(warp, launch, barrier, 0, size)
+        return tell_barrier(warp, launch, barrier, arrivals, size)
     if place_of(warp, launch, d.SHARED, 0, barrier, 8) == 0:
         return False
-    row = note_copy(warp, launch, barrier, 0, size)
+    row = note_copy(warp, launch, barrier, arrivals, size)
     if row == 0:
         return False
     put(row, COPY_NEXT, at(at(launch, BULK_REQUEST), TO_WRITE))
@@ -263,7 +263,7 @@ def copy_to_or_from(op: int, warp: int, launch: int, shared: int, barrier: int) 
         size = copy_box(op, warp, launch, shape, begin, shared)
         if size < 0:
             return False
-    return to_global != 0 or at(op, I_TO_L2) != 0 or end_copy(warp, launch, barrier, size)
+    return to_global != 0 or at(op, I_TO_L2) != 0 or end_copy(warp, launch, barrier, 0, size)
 
 
 @helper

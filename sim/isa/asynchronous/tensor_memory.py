@@ -10,15 +10,12 @@ from smlab.sim.instruction_source import FAULTS, GOES_ON, PASSES, RUN_COUNT, TO_
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.asynchronous.bulk_copies import end_copy
 from smlab.sim.isa.asynchronous.group_products import load_tile
-from smlab.sim.isa.asynchronous.memory_barriers import note_copy, tell_barrier
-from smlab.sim.isa.memory.access import place_of
 from smlab.sim.isa.memory.access_vectors import put_all
 from smlab.sim.isa.memory_layout import (
     BLOCK,
     BULK_REQUEST,
-    COPIES_TIMED,
-    COPY_NEXT,
     FAILED_CHECKS,
     MOST_CHECKS,
     OUTSIDE_TENSOR_MEMORY,
@@ -400,16 +397,7 @@ def commit(op: int, warp: int, launch: int) -> Any:
     put(request, TO_WRITE, 0)
     if address >> 24 == 0:
         address |= at(at(warp, BLOCK), SHARED_BASE) & ~((1 << 24) - 1)
-    if place_of(warp, launch, d.SHARED, 0, address, 8) == 0:
-        return FAULTS
-    if at(launch, COPIES_TIMED) == 0:
-        return GOES_ON if tell_barrier(warp, launch, address, 1, 0) else FAULTS
-    row = note_copy(warp, launch, address, 1, 0)
-    if row == 0:
-        return FAULTS
-    put(row, COPY_NEXT, 0)
-    put(request, TO_WRITE, row)
-    return GOES_ON
+    return GOES_ON if end_copy(warp, launch, address, 1, 0) else FAULTS
 
 
 @helper

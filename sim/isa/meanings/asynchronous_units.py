@@ -242,7 +242,7 @@ class AsynchronousUnits(WarpMemory):
             begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(count)]
             size = self._copy_box(w, micro, shape, begin, None if f.get("to_l2") else shared)
         if not to_global and not f.get("to_l2"):
-            self._end_copy(w, barrier, size)
+            self._end_copy(w, barrier, 0, size)
 
     def _copy_box(
         self,
@@ -315,10 +315,10 @@ class AsynchronousUnits(WarpMemory):
             else:
                 memory[here : here + each] = other[there : there + each]
 
-    def _end_copy(self, w: WarpState, barrier: int, size: int) -> None:
-        """The barrier is told when the last byte has come, which the engine says."""
+    def _end_copy(self, w: WarpState, barrier: int, arrivals: int, size: int) -> None:
+        """The barrier is told of so many arrivals and bytes when they are there, which the engine says."""
         self._barrier_word(w, barrier, 0)
-        copy = CopyOnItsWay(barrier, size)
+        copy = CopyOnItsWay(barrier, size, arrivals=arrivals)
         self._note_copy(w, copy)
         w.bulk_request.copies.append(copy)
 

@@ -16,7 +16,6 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.sim.isa.meanings.asynchronous_units import AsynchronousUnits
 from smlab.sim.isa.meanings.divergent_paths import DivergentPaths
 from smlab.sim.isa.meanings.lane_exchange import WarpExchange
 from smlab.sim.isa.meanings.memory import bank_wavefronts
@@ -32,7 +31,7 @@ from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
 from smlab.sim.isa.vector_operation import M32
 
 
-class Interpreter(DivergentPaths, WarpExchange, AsynchronousUnits, WarpTensorMemory):
+class Interpreter(DivergentPaths, WarpExchange, WarpTensorMemory):
     """The reference's source of machine code; see `smlab.sim.instruction_source.ReferenceSource`."""
 
     def __init__(

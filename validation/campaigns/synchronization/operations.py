@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.validation.campaigns.published_figures import table_rows
 
 PUBLISHED: Final = Path(__file__).with_name("published.csv")
 SOURCE: Final = (
@@ -84,16 +84,13 @@ class PublishedCost:
 
 def published(path: Path = PUBLISHED) -> Iterator[PublishedCost]:
     """All figures; `SmlabError` for a row of no known operation or type."""
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            name, kind = row["operation"], row["type"]
-            if name not in OPERATIONS or kind not in TYPES or row["gpu"] not in CLOCKS_HZ:
-                raise SmlabError.at(
-                    str(path), "no such operation, type or GPU", f"{name}, {kind}, {row['gpu']}"
-                )
-            for threads, cycles in row.items():
-                if threads.isdigit() and cycles:
-                    yield PublishedCost(row["gpu"], name, kind, int(threads), float(cycles))
+    for row in table_rows(path):
+        name, kind = row["operation"], row["type"]
+        if name not in OPERATIONS or kind not in TYPES or row["gpu"] not in CLOCKS_HZ:
+            raise SmlabError.at(str(path), "no such operation, type or GPU", f"{name}, {kind}, {row['gpu']}")
+        for threads, cycles in row.items():
+            if threads.isdigit() and cycles:
+                yield PublishedCost(row["gpu"], name, kind, int(threads), float(cycles))
 
 
 def gpu_of(name: str, policy: str | None = None) -> Gpu:

@@ -7,7 +7,6 @@ some minutes.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import re
 import sys
@@ -23,6 +22,7 @@ from smlab.hw_bench.sass.tools import assemble
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.campaigns.published_figures import table_rows
 from smlab.validation.campaigns.tensor_cores import asynchronous_units, cluster_loads
 from smlab.validation.campaigns.tensor_cores.access_kernels import MIX, AccessKernel, access_kernel
 from smlab.validation.campaigns.tensor_cores.forms import ProductForm
@@ -111,8 +111,6 @@ def within(row: Published, value: float) -> bool:
 
 def published(path: Path = PUBLISHED) -> list[Published]:
     """All figures."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     texts = ("card", "gpu", "form", "loop", "quantity", "rests", "source")
     return [
         Published(
@@ -121,7 +119,7 @@ def published(path: Path = PUBLISHED) -> list[Published]:
             value=float(row["value"]),
             **{name: row[name] for name in texts},
         )
-        for row in rows
+        for row in table_rows(path)
     ]
 
 

@@ -8,7 +8,6 @@ table: some ten minutes. nvcc or NVRTC must be there.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import statistics
 import sys
@@ -27,6 +26,7 @@ from smlab.sim.execution.run import MachineRun, run_machine_code
 from smlab.sim.frontends.cuda_c import load_cuda
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.campaigns.published_figures import table_rows
 from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
 from smlab.validation.power_limit import held_by_power
 from smlab.validation.record.judge import model_of, sampling_sd, stored_errors
@@ -83,11 +83,9 @@ class Step:
 
 def published(path: Path = PUBLISHED) -> list[Step]:
     """All steps."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     texts = ("series", "kernel", "card", "gpu", "step", "what", "rests", "source")
     steps = []
-    for row in rows:
+    for row in table_rows(path):
         m, n, k = map(int, row["sizes"].split())
         common, *tried = row["macros"].split("|")
         tiles = [f"{BASES[row['kernel']]} {common} {tile}".split() for tile in tried or [""]]

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from smlab.sim.frontends.protocol import LoadedKernel
 from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.machine import machine_from
+from smlab.validation.campaigns.published_figures import table_rows
 from smlab.validation.service_tables import rules_version
 
 PUBLISHED: Final = Path(__file__).with_name("units.csv")
@@ -54,11 +54,9 @@ class UnitTime:
 
 def published(path: Path = PUBLISHED) -> list[UnitTime]:
     """All figures."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     return [
         UnitTime(**(row | {"many": int(row["many"]), "value": float(row["value"])}))  # type: ignore[arg-type]
-        for row in rows
+        for row in table_rows(path)
     ]
 
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from smlab.sim.instruction_source import BulkRequest, CopyOnItsWay
+from smlab.sim.instruction_source import BulkRequest
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.meanings.asynchronous_units import AsynchronousUnits
 from smlab.sim.isa.meanings.products.group_products import WarpGroupProducts
 from smlab.sim.isa.meanings.warp_state import LANES, BlockState, Fault, WarpState, members
 from smlab.sim.isa.memory_layout import ROW_BYTES, TENSOR_COLUMNS, TENSOR_GRANULE, TENSOR_LANES
@@ -54,16 +55,13 @@ class TensorMemory:
         self.taken = 0
 
 
-class WarpTensorMemory(WarpGroupProducts):
+class WarpTensorMemory(WarpGroupProducts, AsynchronousUnits):
     """What a warp does with the tensor memory of its SM."""
 
     def __init__(self, launch: MachineLaunch) -> None:
         super().__init__(launch)
         self.products = np.zeros((len(self.code), memory_layout.PRODUCT_WORDS), dtype=np.int64)
         self.tensor_memory: dict[int, TensorMemory] = defaultdict(TensorMemory)
-
-    def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
-        raise NotImplementedError
 
     def _allocate(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """Columns for the block, or back from it."""
@@ -188,8 +186,5 @@ class WarpTensorMemory(WarpGroupProducts):
         address = self.row(w, micro, "a")[0]
         if not address >> 24:
             address |= w.block.rank << 24
-        self._place(w, d.SHARED, 0, address, 8)
         w.bulk_request = BulkRequest()
-        copy = CopyOnItsWay(address, 0, arrivals=1)
-        self._note_copy(w, copy)
-        w.bulk_request.copies.append(copy)
+        self._end_copy(w, address, 1, 0)
