@@ -57,7 +57,8 @@ def compile_cuda(
     if (known := _known(job)) is not None:
         return known
     failed, log, cubin = _compile_in_process(job, folders.beside)
-    if failed and f"not supported on .target '{architecture}'" in log:
+    own = architecture.endswith("a")
+    if failed and not own and f"not supported on .target '{architecture}'" in log:
         return compile_cuda(source, f"{architecture}a", options, where, folders)
     if failed:
         lines = [line for line in log.splitlines() if "error" in line]
