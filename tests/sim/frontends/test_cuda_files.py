@@ -240,9 +240,10 @@ def test_fat_binaries_are_found_wherever_they_lie(pack: Pack, tmp_path: Path) ->
 
 
 def test_an_instruction_of_another_architecture_is_refused_by_its_own_name() -> None:
-    """``sm_90`` becomes ``sm_90a`` where the code asks for it; what that lacks as well is told of that one."""
+    """``sm_90`` becomes ``sm_90a`` where code asks for it; what that lacks as well is told of it."""
     copied = """extern "C" __global__ void k() {
-        asm volatile("{.reg .b64 %a; mov.u64 %a, 0; tcgen05.cp.cta_group::1.128x256b [%0], %a;}" :: "r"(0)); }"""
+        asm volatile("{.reg .b64 %a; mov.u64 %a, 0;"
+            "tcgen05.cp.cta_group::1.128x256b [%0], %a;}" :: "r"(0)); }"""
     assert compile_cuda(copied, "sm_100")
     with pytest.raises(SmlabError, match=r"for sm_90a: .*128x256b.* not supported on .target 'sm_90a'"):
         compile_cuda(copied, "sm_90")
