@@ -246,7 +246,7 @@ class LoadedLaunch:
         if key not in made:
             if sum(one.nbytes for one in made.values()) > 4 << 30:
                 made.clear()
-            made[key] = _made(array["row"], array["bytes"])
+            made[key] = made_array(array["row"], array["bytes"])
         return made[key].view(np.uint8)
 
     def resident_blocks(self) -> int:
@@ -370,7 +370,7 @@ def _clock_behind(one: LoadedLaunch, clock: LoadedLaunch, count: int) -> float:
     return round(1e3 * cycles / (int(words[3]) - int(words[2])), 1)
 
 
-def _made(row: dict[str, Any], size_bytes: int) -> NDArray[Any]:
+def made_array(row: dict[str, Any], size_bytes: int) -> NDArray[Any]:
     """The array that a row of a launch file makes, value by value the same."""
     kind = np.dtype(row["dtype"])
     count = size_bytes // kind.itemsize
