@@ -26,10 +26,11 @@ PIPES: Final = (
 
 TENSOR_TYPES: Final = (
     *("fp16", "fp16_fp32", "bf16", "tf32", "fp8", "fp8_fp32", "fp6"),
-    *("int8", "int4", "int1", "fp64"),
+    *("mxfp8", "mxfp6", "mxfp4", "int8", "int4", "int1", "fp64"),
 )
 """Types of products of matrices; ``fp16`` and ``fp8`` sum in halves, those with ``_fp32`` in singles.
-``fp6``: one of the factors has 6 or 4 bits; they sum in either."""
+``fp6``: one of the factors has 6 or 4 bits; they sum in either. Those with ``mx`` have scales of blocks, and
+sum in singles; ``mxfp4`` are packed, two in a byte (MXFP4 and NVFP4)."""
 
 ATOMIC_OPS: Final = ("add", "cas", "popc_inc")
 """The operations of the shared-memory atomic unit that a description has."""

@@ -153,7 +153,8 @@ def _result_words(instruction: SassInstruction) -> int:
     if opcode.endswith("GMMA"):
         return _group_words(instruction)
     if "MMA" in opcode:
-        return 4 if "F32" in modifiers[:2] or opcode in ("DMMA", "IMMA") else 2
+        singles = "F32" in [m for m in modifiers if m not in ("SF", "SP")][:2]
+        return 4 if singles or opcode in ("DMMA", "IMMA") else 2
     return 2 if _is_long(instruction) else 1
 
 
@@ -174,7 +175,7 @@ def _source_words(instruction: SassInstruction, place: int, count: int, operand:
     if opcode in _CONVERSIONS:
         return _conversion(instruction)[1]
     if "MMA" in opcode:
-        return 4 if place != 1 else 2
+        return 1 if place > 2 else 2 if place == 1 else 4  # behind the matrices: scales
     if opcode in ("RET", "BRX", "JMX", "CALL"):
         return 2
     return 1

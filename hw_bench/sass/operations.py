@@ -38,6 +38,9 @@ _BITS: Final = {
     "fp8": 8,
     "fp6": 8,
     "int8": 8,
+    "mxfp8": 8,
+    "mxfp6": 8,
+    "mxfp4": 4,
     "int4": 4,
     "int1": 1,
     "fp64": 64,
@@ -275,6 +278,8 @@ def _type_of(opcode: str, modifiers: tuple[str, ...]) -> str:
         return "tf32"
     if "BF16" in modifiers:
         return "bf16"
+    if "SF" in modifiers:
+        return "mxfp4" if opcode[0] == "O" else "mxfp6" if _BELOW_A_BYTE & set(modifiers) else "mxfp8"
     if _BELOW_A_BYTE & set(modifiers):
         return "fp6"
     kind = "fp16" if opcode[0] == "H" else "fp8"

@@ -26,7 +26,18 @@ EXECUTED, ADDRESSED, LEFT_OUT = range(3)
 """What is done with an instruction: all of it, the addresses of its lanes alone, or nothing."""
 
 _ON_REGISTERS: Final = (
-    *(d.MMA, d.MMA_QUADS, d.TRANSPOSE, d.PLOP3, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE, d.SPECIAL),
+    *(
+        d.MMA,
+        d.MMA_QUADS,
+        d.MMA_SCALED,
+        d.TRANSPOSE,
+        d.PLOP3,
+        d.SHUFFLE,
+        d.VOTE,
+        d.MATCH,
+        d.REDUCE,
+        d.SPECIAL,
+    ),
     *(
         d.LOAD_CONSTANT,
         d.R2P,
@@ -52,7 +63,7 @@ _CONTROL: Final = (
     *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR, d.BRANCH_ANY),
 )
 _BETWEEN_LANES: Final = (
-    *(d.MMA, d.MMA_QUADS, d.MMA_GROUP, d.TRANSPOSE, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE),
+    *(d.MMA, d.MMA_QUADS, d.MMA_SCALED, d.MMA_GROUP, d.TRANSPOSE, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE),
     *(d.READ_CHOSEN, d.STORE_MATRIX, d.LOAD_MATRIX, d.BULK_COPY, *_IN_TENSOR_MEMORY),
     *(d.TENSOR_COMMIT, d.TENSOR_ALLOCATE),
 )
@@ -184,9 +195,10 @@ class _Effects:
             counts = {"a": 2, "b": 2, "c": 1, "product_descriptor": 1}
         if code < VECTOR_CODES:
             counts = {n: 1 + (k == "d") for n, k in zip("abc", OPERATIONS[code].sources, strict=False)}
-        elif code == d.MMA:
+        elif code in (d.MMA, d.MMA_SCALED):
             groups, steps = self._field("row_groups"), self._field("k_steps")
             counts = {"a": 2 * groups * steps, "b": 2 * steps, "c": 4 * groups}
+            counts |= {"first_scales": 1, "second_scales": 1, "scale_choice": 1}
         elif code == d.MMA_QUADS:
             counts = dict.fromkeys("abc", 8)
         found = 0
@@ -219,7 +231,7 @@ class _Effects:
         code = self.micro.code
         if code < VECTOR_CODES:
             return 1 + (OPERATIONS[code].result == "d")
-        if code == d.MMA:
+        if code in (d.MMA, d.MMA_SCALED):
             total = self._field("sum_type")
             each = {matrix_products.HALF_SUM: 1, matrix_products.DOUBLE_SUM: 4}.get(total, 2)
             return each * self._field("row_groups")

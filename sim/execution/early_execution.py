@@ -8,6 +8,7 @@ since the places of the code from which a write can be reached before a barrier 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.vector_meanings import VECTOR_CODES
 from smlab.sim.isa.operation_codes import ON_REGISTERS, SETTLES, SHARED_LOAD, WRITE_FOLLOWS
 
+_OF_LANES: Final = (d.MMA, d.MMA_QUADS, d.MMA_SCALED, d.TRANSPOSE)
+
 
 def early_execution_flags(code: Sequence[MicroOperation]) -> NDArray[np.int64]:
     """The marks of each instruction, a sum of the above: ``(instructions,)``."""
@@ -25,7 +28,7 @@ def early_execution_flags(code: Sequence[MicroOperation]) -> NDArray[np.int64]:
     settles = any(micro.fields.get("in_halves") for micro in code)
     for n, micro in enumerate(code):
         unit = CLASSES[micro.cls].unit
-        of_lanes = micro.code < VECTOR_CODES or micro.code in (d.MMA, d.MMA_QUADS, d.TRANSPOSE)
+        of_lanes = micro.code < VECTOR_CODES or micro.code in _OF_LANES
         if of_lanes and unit is Unit.PIPE:
             marks[n] = ON_REGISTERS
         elif settles and micro.code in (d.LOAD, d.ATOMIC) and micro.fields["space"] in (d.SHARED, d.GENERIC):

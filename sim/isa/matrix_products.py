@@ -29,8 +29,10 @@ from smlab.sim.instruction_source import PRODUCT_DEPTH_BYTES
     NIBBLES,
     BITS_XOR,
     BITS_AND,
-) = range(13)
-"""What the matrices hold. Bits are multiplied by XOR or AND, and counted."""
+    PACKED_E2M1,
+) = range(14)
+"""What the matrices hold. Bits are multiplied by XOR or AND, and counted. Floats of four bits lie one in a
+byte, or packed, two in a byte."""
 SINGLE_SUM, SHORT_SUM, HALF_SUM, DOUBLE_SUM, INTEGER_SUM, SATURATED_SUM = range(6)
 """What products are summed in. A short sum is a single that keeps few binary digits after the point."""
 SHORT_SUM_BITS: Final = 13
@@ -44,6 +46,7 @@ PER_REGISTER: Final = {
     NIBBLES: 8,
     BITS_XOR: 32,
     BITS_AND: 32,
+    PACKED_E2M1: 8,
 }
 """Elements in a register (doubles: in a pair of registers)."""
 
@@ -75,6 +78,11 @@ FORMATS: Final = {
 }
 """A single holds a TF32 in its upper 19 bits; a byte a type of 6 bits in its lower, one of 4 bits in its
 middle ones."""
+PACKED_FORMAT: Final = FloatFormat(2, 1, largest="finite")
+
+E8_SCALES, UE4M3_SCALES = range(2)
+"""What the scales of blocks are: powers of two (255: NaN), or floats of 8 bits without their sign."""
+SCALE_BIAS: Final = 127
 
 
 SIGNS: Final = {
@@ -123,6 +131,13 @@ def sum_arithmetic(
     is_short = is_fp8 and (of_group or compute_capability == (8, 9))
     bits = SHORT_SUM_BITS if is_short else core.fraction_bits
     return SumArithmetic(core.group_bytes * PER_REGISTER[element] // 4, bits, of_zero)
+
+
+_SHARED_GROUP: Final = 16
+SCALED_FOURS: Final = SumArithmetic(_SHARED_GROUP, 35, -139)
+"""Of packed floats of four bits with scales: 16 products are added exactly and multiplied by the block's
+scales. These sums and the sum before are then added as elsewhere. A group counts with the exponent of its
+scales, also where its products cancel; where all of them are zero it counts as zero."""
 
 
 # The fields of the instruction descriptor of a product in tensor memory (PTX ISA, "Instruction descriptor"):

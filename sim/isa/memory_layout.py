@@ -112,6 +112,16 @@ _PLAIN: Final = {
     "step": 30,  # of a product in several instructions
     "a_by_columns": 25,
     "b_by_rows": 24,
+    # products with scales of blocks: registers with four scales a lane, and which of them count, as sources
+    # without changes; how many scales a row of the first matrix has
+    "first_scales": 32,
+    "first_scales_reg": 33,
+    "second_scales": 34,
+    "second_scales_reg": 35,
+    "scale_choice": 36,
+    "scale_choice_reg": 37,
+    "scale_blocks": 30,
+    "scale_type": 25,
     # products of a group of four warps (module `group_products`)
     "column_groups": 34,  # of eight columns
     "a_in_shared": 35,
@@ -242,6 +252,15 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "matrix product": _kind(
         *("dst", "a", "b", "c", "element_type", "b_element_type", "k_steps", "sum_type", "row_groups"),
         *("is_signed", "b_is_signed", "group", "fraction_bits", "zero_exponent"),
+    ),
+    "matrix product with scales": _kind(
+        *("dst", "a", "b", "c", "element_type", "b_element_type", "k_steps", "sum_type", "row_groups"),
+        *("group", "fraction_bits", "zero_exponent", "scale_blocks", "scale_type"),
+        *(
+            f"{name}{part}"
+            for name in ("first_scales", "second_scales", "scale_choice")
+            for part in ("", "_reg")
+        ),
     ),
     "product by quads": _kind(
         *("dst", "a", "b", "c", "sum_type", "step", "a_by_columns", "b_by_rows"),
@@ -427,8 +446,10 @@ COPY_ISSUED: Final = instruction_source.COPY_ISSUED
 COPY_HALVES: Final = 7  # whether its barrier is two words, as sm_80 has them
 COPY_WORDS: Final = 8
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
+SCALES_OF_PRODUCT: Final = 24 * 4 * 2
+"""Words: a significand and an exponent of up to four scales of 16 rows and eight columns."""
 SCRATCH_WORDS: Final = (
-    32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16
+    32 * 4 * (4 + 2) + 4 * 16 + 4 + max(6 * 16, SCALES_OF_PRODUCT)
 )  # two matrices of 16 and 8 by 32 numbers, sums, a row of them, rows of two matrices from shared memory
 TENSOR_SCRATCH_WORDS: Final = 9 * 1024
 """What a product in tensor memory keeps beyond that."""

@@ -43,6 +43,7 @@ from typing import Final
     LOAD_MATRIX,
     STORE_MATRIX,
     MMA_QUADS,
+    MMA_SCALED,
     TRANSPOSE,
     MMA_GROUP,
     EMPTY_GROUP,
@@ -59,7 +60,7 @@ from typing import Final
     TENSOR_STORE,
     TENSOR_PRODUCT,
     TENSOR_COMMIT,
-) = range(192, 242)
+) = range(192, 243)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED, TENSOR = range(6)
 SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE, GIVE_BARRIER_UP, ARRIVE_AFTER_COPIES = range(5)
 """What is done to a barrier in memory."""
@@ -136,6 +137,7 @@ KINDS: Final = {
     **dict.fromkeys((R2P, P2R), "packed predicates"),
     MMA: "matrix product",
     MMA_QUADS: "product by quads",
+    MMA_SCALED: "matrix product with scales",
     TRANSPOSE: "transposition",
     MMA_GROUP: "group product",
     EMPTY_GROUP: "empty group",

@@ -3,7 +3,8 @@ and registers.
 
 Products: HMMA (halves, bfloat16, TF32; Volta's in steps), IMMA (bytes, nibbles), BMMA (bits), DMMA (doubles)
 and QMMA (8, 6 and 4 bits): what PTX's ``mma.sync`` compiles to; HGMMA, QGMMA, IGMMA and BGMMA: those of a
-group of four warps, PTX's ``wgmma``. Sparse products and those with scales of blocks are refused by name.
+group of four warps, PTX's ``wgmma``. QMMA.SF and OMMA.SF multiply each block of 32 or 16 elements by a scale
+(OMMA: floats of 4 bits, two in a byte). Sparse products are refused by name.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from smlab.sim.isa.operation_codes import (
     MMA,
     MMA_GROUP,
     MMA_QUADS,
+    MMA_SCALED,
     NOP,
     SHARED,
     STORE_MATRIX,
     TRANSPOSE,
 )
 
+_REGISTER: Final = re.compile(r"(U?)R(\d+|Z)")
 _SHAPE: Final = re.compile(r"(8|16)x?8x?(4|8|16|32|64|128|256)")
 _BYTES_TYPES: Final = {"S8": (mp.BYTES, 1), "U8": (mp.BYTES, 0), "S4": (mp.NIBBLES, 1), "U4": (mp.NIBBLES, 0)}
 _SMALL_TYPES: Final = {"E5M2": mp.E5M2, "E4M3": mp.E4M3, "E3M2": mp.E3M2, "E2M3": mp.E2M3, "E2M1": mp.E2M1}
@@ -45,10 +48,8 @@ def _registers(o: Operands) -> dict[str, int]:
 
 def _check_form(m: tuple[str, ...], *known: str) -> None:
     """Refuse the variants that no row has, by name, and other modifiers behind the shape."""
-    if m[0] == "SP":
+    if "SP" in m[:2]:
         raise Unknown("a sparse product")
-    if "SF" in m:
-        raise Unknown("a product with scales of blocks")
     only(m[1:], *known)
 
 
@@ -108,12 +109,62 @@ def _quads(o: Operands, m: tuple[str, ...]) -> Fields:
 
 @opcode("QMMA", cls="tensor")
 def _qmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    if m[0] == "SF":
+        return _small_with_scales(o, m[1:])
     _check_form(m, "F32", "F16", *_SMALL_TYPES)
     types = [_SMALL_TYPES[x] for x in m if x in _SMALL_TYPES]
     if len(types) != 2:
         raise Unknown(f"the form {'.'.join(m)}")
     total = mp.SINGLE_SUM if "F32" in m else mp.HALF_SUM
     return _floating(o, m, (types[0], types[1]), total)
+
+
+def _small_with_scales(o: Operands, m: tuple[str, ...]) -> Fields:
+    """A product of floats of 8, 6 and 4 bits, a scale for each row and column."""
+    _check_form(m, "F32", "E8", *_SMALL_TYPES)
+    types = [_SMALL_TYPES[x] for x in m if x in _SMALL_TYPES]
+    if len(types) != 2 or m[0] != "16832" or "F32" not in m or m[-1] != "E8":
+        raise Unknown(f"the form {'.'.join(m)}")
+    _, fields = _floating(o, m, (types[0], types[1]), mp.SINGLE_SUM)
+    return MMA_SCALED, {**fields, **_scales(o), "scale_blocks": 1, "scale_type": mp.E8_SCALES}
+
+
+@opcode("OMMA", cls="tensor")
+def _omma(o: Operands, m: tuple[str, ...]) -> Fields:
+    """A product of floats of 4 bits, two or four scales for each row and column."""
+    if m[0] != "SF":
+        raise Unknown("a sparse product" if "SP" in m else f"the form {'.'.join(m)}")
+    _check_form(m[1:], "F32", "E2M1", "E8", "UE4M3", "4X")
+    blocks = 4 if "4X" in m else 2
+    if m[1] != "16864" or m.count("E2M1") != 2 or "F32" not in m or ("E8" in m) == ("UE4M3" in m):
+        raise Unknown(f"the form {'.'.join(m)}")
+    rule = mp.SCALED_FOURS
+    return MMA_SCALED, {
+        **_registers(o),
+        **_scales(o),
+        **_shape(m[1:], mp.PACKED_E2M1),
+        "element_type": mp.PACKED_E2M1,
+        "b_element_type": mp.PACKED_E2M1,
+        "sum_type": mp.SINGLE_SUM,
+        "group": rule.group,
+        "fraction_bits": rule.fraction_bits,
+        "zero_exponent": rule.zero_exponent,
+        "scale_blocks": blocks,
+        "scale_type": mp.E8_SCALES if "E8" in m else mp.UE4M3_SCALES,
+    }
+
+
+def _scales(o: Operands) -> dict[str, int]:
+    """The registers with the scales of rows and of columns, and the uniform one that says whose and which
+    bytes of them count."""
+    fields = {}
+    for name, uniform in (("first_scales", False), ("second_scales", False), ("scale_choice", True)):
+        text = o.text().removesuffix(".reuse")
+        match = _REGISTER.fullmatch(text)
+        if match is None or bool(match[1]) != uniform:
+            raise Unknown(f"the operand {text}")
+        fields |= {name: register_offset(uniform, match[2]), f"{name}_reg": -1}
+    return fields
 
 
 @opcode("DMMA", cls="tensor")

@@ -34,6 +34,7 @@ from smlab.sim.isa.operation_codes import (
     LOAD,
     LOCAL_WINDOW,
     MEMORY_BARRIER,
+    MMA_SCALED,
     SHARED_WINDOW,
     STORE,
 )
@@ -536,14 +537,16 @@ _FIRST_REGISTER: Final = memory_layout.register_at(0)
 def _close_up(ops: NDArray[np.int64]) -> int:
     """Let registers follow the uniform registers that micro-operations can reach, those behind one named
     among them; the bytes by which they have moved. A warp's words then fill as few pages as they can."""
-    places, last = [], 0
-    for name in ("dst", "a", "b", "c", "swap_value"):
+    codes, places, last = ops[:, memory_layout.PLACE["code"]], [], 0
+    for name in ("dst", "a", "b", "c", "swap_value", "first_scales", "second_scales", "scale_choice"):
         at = ops[:, memory_layout.PLACE[name]]
         rows = at if name == "dst" else np.where(ops[:, memory_layout.PLACE[f"{name}_reg"]] == -1, at, 0)
+        if "scale" in name:  # words that other kinds have for something else
+            rows = np.where(codes == MMA_SCALED, at, 0)
         uniform = rows[(rows >= _FIRST_UNIFORM) & (rows < _FIRST_REGISTER)]
         last = max(last, int(uniform.max(initial=0)))
         places.append((at, rows >= _FIRST_REGISTER))
-    seconds = np.isin(ops[:, memory_layout.PLACE["code"]], (LOAD, STORE))
+    seconds = np.isin(codes, (LOAD, STORE))
     at = ops[:, memory_layout.PLACE["second_dst"]]  # or that of what is stored
     places.append((at, seconds & (at >= _FIRST_REGISTER)))
     used = (last - _FIRST_UNIFORM) // memory_layout.ROW_BYTES + 4 if last else 0

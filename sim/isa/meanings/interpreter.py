@@ -235,6 +235,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpTensorMemory):
             self._access(w, micro, lanes)
         elif code == d.MMA:
             self._multiply(w, micro, lanes)
+        elif code == d.MMA_SCALED:
+            self._multiply_scaled(w, micro, lanes)
         elif code == d.MMA_QUADS:
             self._multiply_quads(w, micro, lanes)
         elif code in (d.MMA_GROUP, d.EMPTY_GROUP) and lanes:

@@ -80,6 +80,7 @@ from smlab.sim.isa.vectors.lane_exchange import (
     special,
     vote,
 )
+from smlab.sim.isa.vectors.scaled_products import multiply_scaled
 from smlab.sim.isa.vectors.tensor import load_matrices, multiply, multiply_quads, store_matrices, transpose
 from smlab.sim.isa.vectors.vector_switch import execute_vector
 from smlab.sim.isa.vectors.word_access import (
@@ -241,6 +242,8 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         return copy(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.MMA:
         multiply(op, warp, launch, lanes)
+    elif code == d.MMA_SCALED:
+        multiply_scaled(op, warp, launch, lanes)
     elif code == d.MMA_QUADS:
         multiply_quads(op, warp, launch, lanes)
     elif code == d.TRANSPOSE:

@@ -72,8 +72,8 @@ _SHAPES = tuple(
 _PER_REGISTER = tuple(mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
 # The places of numbers of 32 bits: the first matrix's 16 x 32 significands, the second's 8 x 32, exponents.
 SECOND_AT = 4 * 512
-_EXPONENTS_AT = 4 * (512 + 256)
-_SUMS_AT = 2 * _EXPONENTS_AT  # the sums before, as the lanes have them, and those of a row
+EXPONENTS_AT = 4 * (512 + 256)
+_SUMS_AT = 2 * EXPONENTS_AT  # the sums before, as the lanes have them, and those of a row
 _ROW_SUMS_AT = _SUMS_AT + 4 * ROW_BYTES
 TILES_AT = _ROW_SUMS_AT + 32  # registers of the two matrices of a product by a group of warps
 _LACKING = {mp.SINGLE_SUM: 52 - 23, mp.SHORT_SUM: 52 - mp.SHORT_SUM_BITS}
@@ -136,11 +136,11 @@ def unpack_first(op: int, row: int, to: int) -> Any:
         place = to + 8 * stride * (number % groups) + 16 * pack * (number // groups)
         source = row + ROW_BYTES * number
         if pack == 1:
-            found |= unpack_rows_1(source, place, stride, _SHAPES[kind], _EXPONENTS_AT)
+            found |= unpack_rows_1(source, place, stride, _SHAPES[kind], EXPONENTS_AT)
         elif pack == 2:
-            found |= unpack_rows_2(source, place, stride, _SHAPES[kind], _EXPONENTS_AT)
+            found |= unpack_rows_2(source, place, stride, _SHAPES[kind], EXPONENTS_AT)
         else:
-            found |= unpack_rows_4(source, place, stride, _SHAPES[kind], _EXPONENTS_AT)
+            found |= unpack_rows_4(source, place, stride, _SHAPES[kind], EXPONENTS_AT)
     return found
 
 
@@ -152,11 +152,11 @@ def unpack_second(op: int, row: int, to: int) -> Any:
     for step in range(at(op, I_K_STEPS)):
         place, source = to + 128 * pack * step, row + ROW_BYTES * step
         if pack == 1:
-            found |= unpack_columns_1(source, place, _SHAPES[kind], _EXPONENTS_AT)
+            found |= unpack_columns_1(source, place, _SHAPES[kind], EXPONENTS_AT)
         elif pack == 2:
-            found |= unpack_columns_2(source, place, _SHAPES[kind], _EXPONENTS_AT)
+            found |= unpack_columns_2(source, place, _SHAPES[kind], EXPONENTS_AT)
         else:
-            found |= unpack_columns_4(source, place, _SHAPES[kind], _EXPONENTS_AT)
+            found |= unpack_columns_4(source, place, _SHAPES[kind], EXPONENTS_AT)
     return found
 
 
@@ -166,8 +166,8 @@ def special_sum(a: int, b: int, count: int, c: int, c_exponent: int) -> Any:
     found = c if c_exponent == SPECIAL else 0
     for k in range(count):
         x, y = get32s(a + 4 * k), get32s(b + 32 * k)
-        x_special = get32s(a + _EXPONENTS_AT + 4 * k) == SPECIAL
-        y_special = get32s(b + _EXPONENTS_AT + 32 * k) == SPECIAL
+        x_special = get32s(a + EXPONENTS_AT + 4 * k) == SPECIAL
+        y_special = get32s(b + EXPONENTS_AT + 32 * k) == SPECIAL
         if x_special or y_special:
             sign = 1 if (x > 0) == (y > 0) else -1
             if x == 0 or y == 0 or (x_special and x == NOT_A_NUMBER) or (y_special and y == NOT_A_NUMBER):
@@ -246,12 +246,12 @@ def grouped_sum(op: int, a: int, b: int, count: int, digits: int, c: int, specia
     top = exponent
     for k in range(count):
         product = get32s(a + 4 * k) * get32s(b + 32 * k)
-        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 32 * k)
+        found = get32s(a + EXPONENTS_AT + 4 * k) + get32s(b + EXPONENTS_AT + 32 * k)
         top = max(top, found if product != 0 else zero)
     whole = cut(size, exponent - top + aligned - sum_digits)
     for k in range(count):
         product = get32s(a + 4 * k) * get32s(b + 32 * k)
-        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 32 * k)
+        found = get32s(a + EXPONENTS_AT + 4 * k) + get32s(b + EXPONENTS_AT + 32 * k)
         whole += cut(product, found - top + aligned - digits) if product != 0 else 0
     if half:
         return nearest_half(whole, top - aligned)
@@ -355,7 +355,7 @@ def row_of_singles(op: int, a: int, b: int, depth: int, sums: int, before: int) 
         put32(sums + 8 * t, get32(before + 4 * t))
         put32(sums + 8 * t + 4, get32(before + ROW_BYTES + 4 * t))
     for k in range(0, depth, group):
-        if add_group(a + 4 * k, b + 32 * k, min(group, depth - k), sums, rule, _EXPONENTS_AT) != 0:
+        if add_group(a + 4 * k, b + 32 * k, min(group, depth - k), sums, rule, EXPONENTS_AT) != 0:
             return False
     return True
 
@@ -422,7 +422,7 @@ def unpack_quads(row: int, by_k: int, to: int, second: bool) -> Any:
             line, k = ((i + high), lane & 3) if by_k != 0 else ((lane & 3) + high, i)
             place = 4 * (8 * (4 * quads + k) + line) if second else 4 * (4 * (8 * quads + line) + k)
             put32(to + place, size)
-            put32(to + _EXPONENTS_AT + place, exponent)
+            put32(to + EXPONENTS_AT + place, exponent)
             special |= exponent == SPECIAL
     return special
 

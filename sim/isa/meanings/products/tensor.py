@@ -12,7 +12,8 @@ limits of 32 bits where the instruction saturates. Doubles are fused multiply-ad
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
@@ -28,6 +29,16 @@ from smlab.sim.isa.vector_operation import M32, signed
 Number = tuple[int, int]
 """A significand with its sign and an exponent, which subnormals share with the smallest normal number; or,
 for what is no number, infinity's sign or `NONE` and `SPECIAL`."""
+
+
+@dataclass(frozen=True)
+class ScaledLine:
+    """A row or a column, and the scales of its blocks."""
+
+    numbers: list[Number]
+    scales: list[Number]
+
+
 Rows = Callable[[int], list[int]]
 """A register of a matrix, by its number: a word for each lane."""
 SPECIAL: Final = 1 << 20
@@ -72,6 +83,12 @@ def fused_sum(products: list[tuple[Number, Number]], digits: int, c: Number, f: 
     sum_digits = (_HALF if f["sum_type"] == mp.HALF_SUM else _SINGLE).fraction_bits
     terms = [(a[0] * b[0], a[1] + b[1], digits) for a, b in products] + [(c[0], c[1], sum_digits)]
     terms = [(size, exponent if size else f["zero_exponent"], point) for size, exponent, point in terms]
+    return aligned_sum(terms, bits)
+
+
+def aligned_sum(terms: list[tuple[int, int, int]], bits: int) -> Fraction:
+    """Numbers (significand, exponent, digits behind its point) shifted to the largest exponent, cut so many
+    digits behind the point, and added."""
     top = max(exponent for _, exponent, _ in terms)
     cut = sum(_cut(size, exponent - top + bits - point) for size, exponent, point in terms)
     return Fraction(cut) * Fraction(2) ** (top - bits)
@@ -115,6 +132,40 @@ def sum_of_products(a: list[Number], b: list[Number], c: int, digits: int, f: di
     return c
 
 
+def scale_of(bits: int, kind: int) -> Number:
+    """The number that a block's scale is; a power of two has no digits, another one three."""
+    if kind == mp.E8_SCALES:
+        return (NONE, SPECIAL) if bits == 0xFF else (1, bits - mp.SCALE_BIAS)
+    return number_of(bits & 0x7F, mp.FORMATS[mp.E4M3])
+
+
+def scaled_sum(first: ScaledLine, second: ScaledLine, c: int, f: dict[str, int]) -> int:
+    """The bits of a row times a column, block by block times their scales, plus a sum of singles."""
+    if any(exponent == SPECIAL for _, exponent in (*first.scales, *second.scales)):
+        return NAN32
+    if f["element_type"] != mp.PACKED_E2M1:
+        scaled = [
+            [(size, exponent + line.scales[0][1] * (exponent != SPECIAL)) for size, exponent in line.numbers]
+            for line in (first, second)
+        ]
+        return sum_of_products(*scaled, c, _digits(f), f)
+    before = number_of(c, _SINGLE)
+    if before[1] == SPECIAL:
+        return NAN32 if before[0] == NONE else 0x7F800000 | (before[0] < 0) << 31
+    terms, group, digits = [], f["group"], 2 * mp.PACKED_FORMAT.fraction_bits
+    digits += 2 * 3 * (f["scale_type"] == mp.UE4M3_SCALES)
+    for at in range(0, len(first.numbers), group):
+        pairs = zip(first.numbers[at : at + group], second.numbers[at : at + group], strict=True)
+        products = [a[0] * b[0] << a[1] + b[1] for a, b in pairs]  # no exponent is below 0
+        block = at * f["scale_blocks"] // len(first.numbers)
+        x, y = first.scales[block], second.scales[block]
+        none = not any(products) or x[0] * y[0] == 0
+        exponent = f["zero_exponent"] if none else x[1] + y[1]
+        terms.append((sum(products) * x[0] * y[0], exponent, digits))
+    terms.append((before[0], before[1] if before[0] else f["zero_exponent"], _SINGLE.fraction_bits))
+    return rounded(aligned_sum(terms, f["fraction_bits"]), f["sum_type"])
+
+
 def whole_elements(word: int, element: int, has_sign: int) -> list[int]:
     """A register's elements, as whole numbers."""
     count = mp.PER_REGISTER[element]
@@ -134,8 +185,34 @@ class WarpTensor(WarpOperands):
         for number, lane, word in results:
             self.put(w, f["dst"] + number * ROW_BYTES, lane, word)
 
+    def _multiply_scaled(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """A product with scales of blocks. Lane 4 g + 2 t has those of row g, the next lane those of row
+        g + 8, and lane 4 g + t those of column g. The instruction says t and the first byte (PTX ISA, "Block
+        scaling for mma.sync")."""
+        f = micro.fields
+        choice = w.rows[f["scale_choice"]][0]
+        lines = self._elements(f, "a", f["row_groups"], partial(self.row, w, micro, "a"))
+        of_row = [
+            ScaledLine(line, self._scales(f, w.rows[f["first_scales"]][lane + (choice >> 1 & 2)], choice))
+            for line, lane in zip(lines, (4 * (n & 7) + (n >> 3) for n in range(len(lines))), strict=True)
+        ]
+        words = w.rows[f["second_scales"]]
+        of_column = [
+            ScaledLine(line, self._scales(f, words[4 * n + (choice >> 5 & 3)], choice >> 3))
+            for n, line in enumerate(self._elements(f, "b", 1, partial(self.row, w, micro, "b")))
+        ]
+        for number, lane, word in self._products(
+            f, of_row, of_column, partial(self.row, w, micro, "c"), lanes
+        ):
+            self.put(w, f["dst"] + number * ROW_BYTES, lane, word)
+
+    def _scales(self, f: dict[str, int], word: int, first: int) -> list[Number]:
+        """The scales that a register has, from a byte on."""
+        places = range(first & 3, (first & 3) + f["scale_blocks"])
+        return [scale_of(word >> 8 * (place & 3) & 0xFF, f["scale_type"]) for place in places]
+
     def _products(
-        self, f: dict[str, int], of_row: list[list[Any]], of_column: list[list[Any]], c_row: Rows, lanes: int
+        self, f: dict[str, int], of_row: Sequence[Any], of_column: Sequence[Any], c_row: Rows, lanes: int
     ) -> list[tuple[int, int, int]]:
         """The results: number of the register, lane, word. ``c_row`` gives a register of the sum before."""
         element, total = f["element_type"], f["sum_type"]
@@ -182,9 +259,9 @@ class WarpTensor(WarpOperands):
                     row = found[(lane >> 2) + 8 * group]
                     if element == mp.DOUBLES:
                         row.append(f64(low[lane] | high[lane] << 32))
-                    elif element in mp.FORMATS:
+                    elif element in mp.FORMATS or element == mp.PACKED_E2M1:
                         bits = 32 // mp.PER_REGISTER[element]
-                        kind = mp.FORMATS[element]
+                        kind = mp.FORMATS.get(element, mp.PACKED_FORMAT)
                         parts = (low[lane] >> bits * e & ((1 << bits) - 1) for e in range(32 // bits))
                         row += [number_of(part, kind) for part in parts]
                     else:
@@ -241,15 +318,22 @@ class WarpTensor(WarpOperands):
             self.put(w, micro.fields["dst"], lane, low | high << 16)
 
 
-def _sum(first: list[Any], second: list[Any], c: int, element: int, f: dict[str, int]) -> int:
+def _digits(f: dict[str, int]) -> int:
+    """Of a product, behind the point."""
+    return sum(mp.FORMATS[f[name]].fraction_bits for name in ("element_type", "b_element_type"))
+
+
+def _sum(first: Any, second: Any, c: int, element: int, f: dict[str, int]) -> int:
     total = f["sum_type"]
     if element == mp.DOUBLES:
         for x, y in zip(first, second, strict=True):
             c = fma(x, y, f64(c), 64, NEAREST)
         return c
+    if isinstance(first, ScaledLine):
+        assert isinstance(second, ScaledLine)
+        return scaled_sum(first, second, c, f)
     if element in mp.FORMATS:
-        digits = mp.FORMATS[element].fraction_bits + mp.FORMATS[f["b_element_type"]].fraction_bits
-        return sum_of_products(first, second, c, digits, f)
+        return sum_of_products(first, second, c, _digits(f), f)
     if element == mp.BITS_XOR:
         return (c + sum(int(a ^ b) for a, b in zip(first, second, strict=True))) & M32
     value = signed(c) + sum(int(a * b) for a, b in zip(first, second, strict=True))
