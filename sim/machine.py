@@ -604,14 +604,16 @@ class Machine:
 
     def memory_product_timing(self, told: int) -> PipeTiming:
         """What a product in tensor memory takes, from what its source tells: columns, rows from bit 16 on,
-        and from bit 32 on whether its first matrix is in shared memory."""
+        and in bit 32 whether its first matrix is in shared memory. Bit 33: a copy to tensor memory, which
+        reads its bytes as columns of 16 and multiplies nothing."""
         own = self.memory_products
         assert own is not None
-        columns, rows, in_shared = told & 0xFFFF, told >> 16 & 0xFFFF, told >> 32
+        columns, rows, in_shared = told & 0xFFFF, told >> 16 & 0xFFFF, told >> 32 & 1
         row_bytes = self.banks * self.bank_bytes
         first = -(-rows * in_shared * PRODUCT_DEPTH_BYTES // row_bytes)
         reading = first + max(own.second_cycles, -(-columns * PRODUCT_DEPTH_BYTES // row_bytes))
-        working = ceil_cycles(columns * max(rows, own.least_rows) * own.cell_ticks)
+        multiplies = told >> 33 == 0
+        working = ceil_cycles(columns * max(rows, own.least_rows) * own.cell_ticks) if multiplies else reading
         interval = max(working, reading)
         return replace(
             self.pipes["tensor"],
@@ -659,6 +661,8 @@ _ELEMENTS_OF_PRODUCT: Final = {
     "tf32": 8,
     "fp8": 32,
     "fp8_fp32": 32,
+    "mxfp8": 32,
+    "mxfp4": 64,
     "int8": 32,
 }
 """Of a row of a product in tensor memory."""

@@ -22,6 +22,9 @@ TENSOR_SOURCES: Final = {
     "fp8": "src_fp8_dst_fp16",
     "fp8_fp32": "src_fp8_dst_fp32",
     "fp6": "src_fp6",
+    "mxfp8": "src_mxfp8",
+    "mxfp6": "src_mxfp6",
+    "mxfp4": "src_mxfp4",
     "fp64": "src_fp64",
     "int8": "src_int8",
     "int4": "src_int4",
@@ -61,7 +64,8 @@ def _tensor_rows(done: TimedRun, whole: CounterTable) -> Iterator[CounterRow]:
     for micro, (total, described), count in zip(
         source.launch.code, source.products.tolist(), done.instructions, strict=True
     ):
-        in_memory = memory_product(described, micro.fields["family"]) if total else None
+        f = micro.fields
+        in_memory = memory_product(described, f["family"], f.get("scale_blocks", 0)) if total else None
         if in_memory is not None:
             instructions += count.executed
             name = TENSOR_SOURCES[in_memory.type]

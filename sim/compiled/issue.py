@@ -285,9 +285,11 @@ def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
     if op.effect == MULTIPLIES_IN_MEMORY:
         told = read_at(st.source_warps + w * st.source_bytes, PASSES)
         columns, rows = told & 0xFFFF, (told >> 16) & 0xFFFF
-        first = -(-(rows * (told >> 32) * PRODUCT_DEPTH_BYTES) // st.bank_row_bytes)
+        first = -(-(rows * ((told >> 32) & 1) * PRODUCT_DEPTH_BYTES) // st.bank_row_bytes)
         reading = first + max(op.extra, -(-(columns * PRODUCT_DEPTH_BYTES) // st.bank_row_bytes))
         working = -(-(columns * max(rows, op.spare) * op.fraction) >> TICK_BITS)
+        if told >> 33 != 0:  # a copy
+            working = reading
         of, interval = 0, max(working, reading)
         latency, spare, backlog = working + first + op.latency, interval - reading, interval * op.backlog
     scheduler = scheduler_at(st, i * st.schedulers + of)

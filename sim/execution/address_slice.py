@@ -57,7 +57,7 @@ _ASYNCHRONOUS: Final = (d.MEMORY_BARRIER, d.BULK_COPY, d.TENSOR_COMMIT, d.TENSOR
 _NAMES_OF_COPY: Final = 7
 """Registers that a bulk copy names at most: places in shared memory, and coordinates."""
 _ACCESSES: Final = (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX, d.STORE_MATRIX)
-_IN_TENSOR_MEMORY: Final = (d.TENSOR_LOAD, d.TENSOR_STORE, d.TENSOR_PRODUCT)
+_IN_TENSOR_MEMORY: Final = (d.TENSOR_LOAD, d.TENSOR_STORE, d.TENSOR_PRODUCT, d.TENSOR_COPY)
 _CONTROL: Final = (
     *(d.EXIT, d.BRANCH, d.BRANCH_SPLIT, d.BSSY, d.BSYNC, d.BREAK, d.WARPSYNC, d.BARRIER, d.JUMP, d.YIELD),
     *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR, d.BRANCH_ANY),
@@ -145,7 +145,7 @@ class _Effects:
             # itself has stored before say no addresses, but barriers and such lie beside them in shared
             # memory.
             return frozenset((d.SHARED,)) if self._field("to_global") else frozenset()
-        if self.micro.code == d.MMA_GROUP:
+        if self.micro.code in (d.MMA_GROUP, d.TENSOR_COPY):
             return frozenset((d.SHARED,))
         if self.micro.code == d.TENSOR_PRODUCT:
             return frozenset((d.SHARED, d.TENSOR))
@@ -161,7 +161,7 @@ class _Effects:
             if self._field("to_l2"):
                 return frozenset()
             return frozenset((d.GLOBAL if self._field("to_global") else d.SHARED,))
-        if self.micro.code in (d.TENSOR_PRODUCT, d.TENSOR_STORE):
+        if self.micro.code in (d.TENSOR_PRODUCT, d.TENSOR_STORE, d.TENSOR_COPY):
             return frozenset((d.TENSOR,))
         return self.spaces if self.micro.code in (d.STORE, d.STORE_MATRIX, d.ATOMIC) else frozenset()
 
@@ -192,7 +192,9 @@ class _Effects:
         elif code in (d.TENSOR_LOAD, d.TENSOR_STORE, d.TENSOR_ALLOCATE, d.TENSOR_COMMIT):
             counts = {"a": 1, "c": 0 if self._field("zeros") else self._field("registers")}
         elif code == d.TENSOR_PRODUCT:
-            counts = {"a": 2, "b": 2, "c": 1, "product_descriptor": 1}
+            counts = {"a": 2, "b": 2, "c": 1, "product_descriptor": 1, "scales": 2}
+        elif code == d.TENSOR_COPY:
+            counts = {"a": 1, "b": 2}
         if code < VECTOR_CODES:
             counts = {n: 1 + (k == "d") for n, k in zip("abc", OPERATIONS[code].sources, strict=False)}
         elif code in (d.MMA, d.MMA_SCALED):

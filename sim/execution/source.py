@@ -459,7 +459,7 @@ def lower_machine_code(
                 joins_products=bool(micro.fields.get("joins_products")),
                 closes_products=bool(micro.fields.get("closes_products")),
                 products_left=_products_left(micro),
-                in_tensor_memory=micro.code == d.TENSOR_PRODUCT,
+                in_tensor_memory=micro.code in (d.TENSOR_PRODUCT, d.TENSOR_COPY),
                 asks_phase="phase_predicate" in micro.fields,
                 follows_products=micro.code == d.TENSOR_COMMIT,
                 crowded_cycles=_crowded_cycles(code, number, machine),

@@ -10,6 +10,7 @@ with the exponent ``zero_exponent``. The parameters are facts of MMA-Sim (arXiv 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,6 +90,7 @@ SIGNS: Final = {
     **dict.fromkeys((HALVES, BFLOAT16), 0x80008000),
     TF32: 0x80000000,
     **dict.fromkeys((E5M2, E4M3), 0x80808080),
+    PACKED_E2M1: 0x88888888,
 }
 """The signs of a register's elements."""
 DEPTH_BYTES: Final = PRODUCT_DEPTH_BYTES
@@ -146,10 +148,16 @@ SPARSE, SATURATES, RESULT, FIRST_TYPE, SECOND_TYPE = (2, 1), (3, 1), (4, 2), (7,
 MINUS_FIRST, MINUS_SECOND, TURNED_FIRST, TURNED_SECOND = (13, 1), (14, 1), (15, 1), (16, 1)
 EIGHTS_OF_COLUMNS, SIXTEENS_OF_ROWS, SHIFT = (17, 6), (24, 5), (30, 2)
 UNSIGNED_BYTES, SIGNED_BYTES = -2, -3
+# Of one with scales of blocks some lie elsewhere: which of four scales in a word counts first, their type,
+# and whether a row has 48 bytes.
+SCALE_OF_SECOND, SCALE_TYPE, SCALE_OF_FIRST, LONGER = (4, 2), (23, 1), (29, 2), (31, 1)
+SCALE_PLACE: Final = 0x3FFFFFFF
+"""The bits of an address of scales that name lane and column; those above repeat which one counts first."""
 MEMORY_TYPES: Final = {
     HALVES: (HALVES, BFLOAT16, TF32),
     E5M2: (E4M3, E5M2),
     BYTES: (UNSIGNED_BYTES, SIGNED_BYTES),
+    PACKED_E2M1: (-1, PACKED_E2M1),
 }
 """By family: the types that the numbers of the descriptor stand for. Floats of six and four bits lie in
 shared memory in another way, and are not here."""
@@ -157,8 +165,20 @@ MEMORY_SUMS: Final = {
     HALVES: (HALF_SUM, SINGLE_SUM),
     E5M2: (HALF_SUM, SINGLE_SUM),
     BYTES: (-1, -1, INTEGER_SUM),
+    PACKED_E2M1: (),
 }
 """By family: what the number of the result's type stands for; -1: nothing."""
+
+
+@dataclass(frozen=True)
+class ProductScales:
+    """The scales of a product in tensor memory: their type, how many a row has, and which byte of a word is
+    the first one, of rows and of columns."""
+
+    type: int
+    blocks: int
+    first_byte: int
+    second_byte: int
 
 
 @dataclass(frozen=True)
@@ -169,6 +189,7 @@ class MemoryProduct:
     rows: int
     columns: int
     fields: dict[str, int]
+    scales: ProductScales | None = None
 
     @property
     def multiply_adds(self) -> int:
@@ -178,17 +199,22 @@ class MemoryProduct:
     @property
     def type(self) -> str:
         """One of `smlab.hw_bench.gpu.schema.TENSOR_TYPES`."""
+        if self.scales is not None:
+            return "mxfp4" if self.fields["element_type"] == PACKED_E2M1 else "mxfp8"
         name = {HALVES: "fp16", BFLOAT16: "bf16", TF32: "tf32", BYTES: "int8"}
         kind = name.get(self.fields["element_type"], "fp8")
         return f"{kind}_fp32" if kind in ("fp16", "fp8") and self.fields["sum_type"] == SINGLE_SUM else kind
 
 
-def memory_product(described: int, family: int) -> MemoryProduct | None:
-    """The product of an instruction descriptor; None for one that is not executed here."""
+def memory_product(described: int, family: int, blocks: int = 0) -> MemoryProduct | None:
+    """The product of an instruction descriptor, with so many scales a row; None for one that is not executed
+    here."""
 
     def part(place: tuple[int, int]) -> int:
         return described >> place[0] & (1 << place[1]) - 1
 
+    if blocks:
+        return _scaled_memory_product(part, family, blocks)
     types, sums = MEMORY_TYPES[family], MEMORY_SUMS[family]
     kinds = [part(FIRST_TYPE), part(SECOND_TYPE)]
     rows, columns, result = 16 * part(SIXTEENS_OF_ROWS), 8 * part(EIGHTS_OF_COLUMNS), part(RESULT)
@@ -224,3 +250,30 @@ def memory_product(described: int, family: int) -> MemoryProduct | None:
             "b_xor": SIGNS[second] * part(MINUS_SECOND),
         }
     return MemoryProduct(rows, columns, {**fields, "sum_type": total})
+
+
+def _scaled_memory_product(
+    part: Callable[[tuple[int, int]], int], family: int, blocks: int
+) -> MemoryProduct | None:
+    """The same of one with scales of blocks: of 128 rows, summed in singles."""
+    types = MEMORY_TYPES[family]
+    kinds = [part(FIRST_TYPE), part(SECOND_TYPE)]
+    rows, columns = 16 * part(SIXTEENS_OF_ROWS), 8 * part(EIGHTS_OF_COLUMNS)
+    if part(SPARSE) or part(LONGER) or max(kinds) >= len(types) or rows != 128 or not 8 <= columns <= 256:
+        return None
+    first, second = (types[kind] for kind in kinds)
+    turned = part(TURNED_FIRST), part(TURNED_SECOND)
+    packed, powers = family == PACKED_E2M1, part(SCALE_TYPE) == 1
+    if min(first, second) < 0 or (packed and any(turned)) or not (powers or blocks == 4):
+        return None
+    rule = SCALED_FOURS if packed else sum_arithmetic((10, 0), first, SINGLE_SUM)
+    fields = {
+        **{"k_steps": 2, "row_groups": 2, "a_turned": turned[0], "b_turned": turned[1]},
+        **{"element_type": first, "b_element_type": second, "sum_type": SINGLE_SUM},
+        **{"group": rule.group, "fraction_bits": rule.fraction_bits, "zero_exponent": rule.zero_exponent},
+        "a_xor": SIGNS[first] * part(MINUS_FIRST),
+        "b_xor": SIGNS[second] * part(MINUS_SECOND),
+    }
+    kind = E8_SCALES if powers else UE4M3_SCALES
+    scales = ProductScales(kind, blocks, part(SCALE_OF_FIRST), part(SCALE_OF_SECOND))
+    return MemoryProduct(rows, columns, fields, scales)

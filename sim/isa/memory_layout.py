@@ -132,6 +132,9 @@ _PLAIN: Final = {
     # tensor memory (module `tensor_memory`)
     "product_descriptor": 22,  # of a product, as a source without changes
     "product_descriptor_reg": 23,
+    "scales": 36,  # uniform registers with the places of the scales of a product, as a source without changes
+    "scales_reg": 37,
+    "piece_bytes": 29,  # of a row, that a copy brings
     "family": 26,  # of a product's types: the first of those that the opcode may have
     "lane_shape": 26,  # how registers lie in it
     "registers": 27,
@@ -288,8 +291,9 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "store to tensor memory": _kind("c", "a", "lane_shape", "registers", "packs", "offset_bytes", "zeros"),
     "product in tensor memory": _kind(
         *("a", "b", "c", "product_descriptor", "product_descriptor_reg", "family", "predicate_sum"),
-        *("a_in_shared", "joins_products"),
+        *("a_in_shared", "joins_products", "scales", "scales_reg", "scale_blocks"),
     ),
+    "copy to tensor memory": _kind("a", "b", "lane_shape", "piece_bytes", "offset_bytes", "joins_products"),
     "arrival behind products": _kind("a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
@@ -451,7 +455,7 @@ SCALES_OF_PRODUCT: Final = 24 * 4 * 2
 SCRATCH_WORDS: Final = (
     32 * 4 * (4 + 2) + 4 * 16 + 4 + max(6 * 16, SCALES_OF_PRODUCT)
 )  # two matrices of 16 and 8 by 32 numbers, sums, a row of them, rows of two matrices from shared memory
-TENSOR_SCRATCH_WORDS: Final = 9 * 1024
+TENSOR_SCRATCH_WORDS: Final = 12 * 1024
 """What a product in tensor memory keeps beyond that."""
 
 # Faults.

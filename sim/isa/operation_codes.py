@@ -60,7 +60,8 @@ from typing import Final
     TENSOR_STORE,
     TENSOR_PRODUCT,
     TENSOR_COMMIT,
-) = range(192, 243)
+    TENSOR_COPY,
+) = range(192, 244)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED, TENSOR = range(6)
 SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE, GIVE_BARRIER_UP, ARRIVE_AFTER_COPIES = range(5)
 """What is done to a barrier in memory."""
@@ -68,6 +69,9 @@ NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
 """How many arrivals, and bytes of transactions."""
 FIND_COLUMNS, KEEP_COLUMNS = range(2)
 """What is done with columns of tensor memory: find and take some, or keep those of a mask alone."""
+ALL_ROWS, ROWS_TWICE, ROWS_TWICE_IN_TURN, ROWS_FOUR_TIMES = range(4)
+"""What a copy to tensor memory writes: 128 rows, 64 rows to quarters 0 and 1 and to 2 and 3, or to 0 and 2
+and to 1 and 3, or 32 rows to each quarter."""
 WHOLE_LANES, LOW_HALF, HIGH_HALF, BITS_64, BITS_128, BITS_256 = range(6)
 """How registers of a warp lie in tensor memory (PTX ISA, "tcgen05 data movement shape"): 32 lanes, 16 lanes
 for its first or its last 16 threads, or 16 lanes in pieces of 64, 128 or 256 bits."""
@@ -150,6 +154,7 @@ KINDS: Final = {
     TENSOR_STORE: "store to tensor memory",
     TENSOR_PRODUCT: "product in tensor memory",
     TENSOR_COMMIT: "arrival behind products",
+    TENSOR_COPY: "copy to tensor memory",
 }
 """The kind of each code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
 

@@ -11,11 +11,14 @@ from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.asynchronous.bulk_copies import end_copy
-from smlab.sim.isa.asynchronous.group_products import load_tile
+from smlab.sim.isa.asynchronous.group_products import load_tile, tile_addresses
+from smlab.sim.isa.memory.access import lanes_known, note_unwritten, place_of
 from smlab.sim.isa.memory.access_vectors import put_all
 from smlab.sim.isa.memory_layout import (
+    ADDRESSES,
     BLOCK,
     BULK_REQUEST,
+    CHECK_SHARED,
     FAILED_CHECKS,
     MOST_CHECKS,
     OUTSIDE_TENSOR_MEMORY,
@@ -29,6 +32,13 @@ from smlab.sim.isa.memory_layout import (
     TENSOR_OWNED,
     TENSOR_ROW,
     WARP_OF_BLOCK,
+)
+from smlab.sim.isa.vectors.scaled_products import (
+    SCALES_BYTES,
+    add_fours,
+    put_scales,
+    scale_lines,
+    unpack_fours,
 )
 from smlab.sim.isa.vectors.tensor import (
     SECOND_AT,
@@ -59,11 +69,15 @@ from smlab.sim.isa.vectors.word_access import (
     I_LANE_SHAPE,
     I_OFFSET_BYTES,
     I_PACKS,
+    I_PIECE_BYTES,
     I_PREDICATE_DST,
     I_PREDICATE_SUM,
     I_PRODUCT_DESCRIPTOR,
     I_REGISTERS,
     I_ROW_GROUPS,
+    I_SCALE_BLOCKS,
+    I_SCALE_TYPE,
+    I_SCALES,
     I_SUM_TYPE,
     I_ZERO_EXPONENT,
     I_ZEROS,
@@ -71,15 +85,17 @@ from smlab.sim.isa.vectors.word_access import (
     fault,
     get16,
     get32,
+    get64,
     predicate,
     put,
     put32,
+    put64,
     row_of,
     set_predicate,
 )
 
 _GRANULES: Final = TENSOR_COLUMNS // TENSOR_GRANULE
-_FAMILIES: Final = (mp.HALVES, mp.E5M2, mp.BYTES)
+_FAMILIES: Final = tuple(mp.MEMORY_TYPES)
 _TYPES: Final = tuple(
     (mp.MEMORY_TYPES[family][number] if number < len(mp.MEMORY_TYPES[family]) else -1)
     for family in _FAMILIES
@@ -109,7 +125,9 @@ _SECOND_TILE_AT: Final = _SUMS_AT + 4 * ROW_BYTES
 _FIRST_TILES_AT: Final = _SECOND_TILE_AT + 2 * ROW_BYTES
 _UNPACKED_AT: Final = _FIRST_TILES_AT + 8 * 4 * ROW_BYTES
 _UNPACKED_BYTES: Final = TILES_AT
-assert _UNPACKED_AT + 9 * _UNPACKED_BYTES <= 8 * (
+_SCALES_AT: Final = _UNPACKED_AT + 9 * _UNPACKED_BYTES  # of all rows, then of eight columns
+_DEPTH: Final = 32  # of a product with scales that is not of packed floats
+assert _SCALES_AT + (TENSOR_LANES + 8) * SCALES_BYTES <= 8 * (
     memory_layout.SCRATCH_WORDS + memory_layout.TENSOR_SCRATCH_WORDS
 )
 
@@ -238,6 +256,8 @@ def describe(op: int, own: int, described: int) -> Any:
     for number in range(len(_FAMILIES)):
         if _FAMILIES[number] == at(op, I_FAMILY):
             family = number
+    if at(op, I_SCALE_BLOCKS) != 0:
+        return describe_scaled(op, own, described, family)
     whole = at(op, I_FAMILY) == mp.BYTES
     first = _TYPES[8 * family + part_of(described, mp.FIRST_TYPE)]
     second = _TYPES[8 * family + part_of(described, mp.SECOND_TYPE)]
@@ -281,6 +301,61 @@ def describe(op: int, own: int, described: int) -> Any:
     put(own, I_A + 3, _SIGNS[first] if part_of(described, mp.MINUS_FIRST) != 0 else 0)
     put(own, I_B + 3, _SIGNS[second] if part_of(described, mp.MINUS_SECOND) != 0 else 0)
     return True
+
+
+@helper
+def describe_scaled(op: int, own: int, described: int, family: int) -> Any:
+    """The same of a product with scales of blocks."""
+    first = _TYPES[8 * family + part_of(described, mp.FIRST_TYPE)]
+    second = _TYPES[8 * family + part_of(described, mp.SECOND_TYPE)]
+    rows, columns = 16 * part_of(described, mp.SIXTEENS_OF_ROWS), 8 * part_of(described, mp.EIGHTS_OF_COLUMNS)
+    packed, blocks = at(op, I_FAMILY) == mp.PACKED_E2M1, at(op, I_SCALE_BLOCKS)
+    a_turned, b_turned = part_of(described, mp.TURNED_FIRST), part_of(described, mp.TURNED_SECOND)
+    powers = part_of(described, mp.SCALE_TYPE) == 1
+    if part_of(described, mp.SPARSE) | part_of(described, mp.LONGER) != 0 or first < 0 or second < 0:
+        return False
+    if rows != 128 or columns < 8 or columns > 256 or not (powers or blocks == 4):
+        return False
+    if packed and a_turned | b_turned != 0:
+        return False
+    for n in range(5):
+        put(own, I_A + n, at(op, I_A + n))
+        put(own, I_B + n, at(op, I_B + n))
+    put(own, I_K_STEPS, 2)
+    put(own, I_ROW_GROUPS, 2)
+    put(own, I_A_TURNED, a_turned)
+    put(own, I_B_TURNED, b_turned)
+    put(own, I_ELEMENT_TYPE, first)
+    put(own, I_B_ELEMENT_TYPE, second)
+    put(own, I_SUM_TYPE, mp.SINGLE_SUM)
+    put(own, I_GROUP, _GROUPS[first])
+    put(own, I_FRACTION_BITS, _DIGITS)
+    put(own, I_ZERO_EXPONENT, _ZERO)
+    put(own, I_A + 3, _SIGNS[first] if part_of(described, mp.MINUS_FIRST) != 0 else 0)
+    put(own, I_B + 3, _SIGNS[second] if part_of(described, mp.MINUS_SECOND) != 0 else 0)
+    put(own, I_SCALE_BLOCKS, blocks)
+    put(own, I_SCALE_TYPE, mp.E8_SCALES if powers else mp.UE4M3_SCALES)
+    return True
+
+
+@helper
+def scales_outside(op: int, warp: int, rows: int, columns: int) -> Any:
+    """The place of scales that the block does not have; -1: none."""
+    words = warp + at(op, I_SCALES)
+    for n in range(2):
+        place, lines = get32(words + ROW_BYTES * n) & mp.SCALE_PLACE, rows if n == 0 else columns
+        if place >> 16 != 0 or not owns(warp, place, (lines + 31) >> 5):
+            return place
+    return -1
+
+
+@helper
+def load_scales(own: int, warp: int, place: int, byte: int, line: int, count: int, to: int) -> None:
+    """The scales of so many rows or columns, from one on: those of 32 lines are in the first lanes of a
+    column."""
+    for n in range(count):
+        word = get32(cell(warp, (line + n) & 31, place + ((line + n) >> 5)))
+        put_scales(word, byte, at(own, I_SCALE_BLOCKS), at(own, I_SCALE_TYPE), to + SCALES_BYTES * n)
 
 
 @helper
@@ -348,20 +423,42 @@ def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
     if in_shared == 0 and (first >> 16 != lane or at(own, I_A_TURNED) != 0 or not owns(warp, first, 8)):
         return fault(warp, OUTSIDE_TENSOR_MEMORY, 0, first)
     tiles, unpacked = scratch + _FIRST_TILES_AT, scratch + _UNPACKED_AT
-    whole, half = at(own, I_ELEMENT_TYPE) > mp.DOUBLES, at(own, I_SUM_TYPE) == mp.HALF_SUM
-    special_rows = 0
+    packed, scaled = at(own, I_ELEMENT_TYPE) == mp.PACKED_E2M1, at(op, I_SCALE_BLOCKS) != 0
+    whole, half = at(op, I_FAMILY) == mp.BYTES, at(own, I_SUM_TYPE) == mp.HALF_SUM
+    special_rows, scales = 0, scratch + _SCALES_AT
+    of_columns = scales + rows * SCALES_BYTES
+    if scaled:
+        outside = scales_outside(op, warp, rows, columns)
+        if outside >= 0:
+            return fault(warp, OUTSIDE_TENSOR_MEMORY, 0, outside)
+        byte = part_of(described, mp.SCALE_OF_FIRST)
+        load_scales(own, warp, get32(warp + at(op, I_SCALES)) & mp.SCALE_PLACE, byte, 0, rows, scales)
     for number in range(rows // 16):
         tile = tiles + 4 * ROW_BYTES * number
         if not load_first_tile(op, own, warp, launch, rows, number, tile):
             return FAULTS
-        if not whole and unpack_first(own, tile, unpacked + _UNPACKED_BYTES * (number + 1)) != 0:
+        rows_at = unpacked + _UNPACKED_BYTES * (number + 1)
+        if packed:
+            unpack_fours(tile, 16, rows_at)
+        elif not whole and unpack_first(own, tile, rows_at) != 0:
+            special_rows |= 1 << number
+        of_rows = scales + 16 * SCALES_BYTES * number
+        if scaled and not packed and scale_lines(rows_at, of_rows, 16, _DEPTH, 4 * _DEPTH, 4):
             special_rows |= 1 << number
     adds = predicate(op, warp, I_PREDICATE_SUM) != 0
     second = scratch + _SECOND_TILE_AT
     for eight in range(columns // 8):
         if not load_tile(op, own, warp, launch, I_B, eight, second):
             return FAULTS
-        special = not whole and unpack_second(own, second, unpacked + SECOND_AT) != 0
+        special = not whole and not packed and unpack_second(own, second, unpacked + SECOND_AT) != 0
+        if packed:
+            unpack_fours(second, 8, unpacked)
+        if scaled:
+            byte = part_of(described, mp.SCALE_OF_SECOND)
+            beside = get32(warp + at(op, I_SCALES) + ROW_BYTES) & mp.SCALE_PLACE
+            load_scales(own, warp, beside, byte, 8 * eight, 8, of_columns)
+            if not packed and scale_lines(unpacked + SECOND_AT, of_columns, 8, _DEPTH, 4, 32):
+                special = True
         for number in range(rows // 16):
             here = place + 8 * eight + (lane_of_row(rows, 16 * number) << 16)
             if adds:
@@ -369,7 +466,14 @@ def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
             else:
                 for word in range(4 * ROW_BYTES // 8):
                     put(sums, word, 0)
-            if whole:
+            if packed:
+                rows_at, of_rows = (
+                    unpacked + _UNPACKED_BYTES * (number + 1),
+                    scales + 16 * SCALES_BYTES * number,
+                )
+                lines = (rows_at, unpacked, of_rows, of_columns)
+                add_fours(lines, sums, at(own, I_SCALE_BLOCKS), at(own, I_SCALE_TYPE))
+            elif whole:
                 tile = tiles + 4 * ROW_BYTES * number
                 multiply_whole(own, tile, second, sums, sums, unpacked, FULL)
             else:
@@ -385,6 +489,45 @@ def multiply_in_memory(op: int, warp: int, launch: int) -> Any:
     put(counted, 1, described)
     put(at(warp, BLOCK), FAILED_CHECKS, 0)
     put(warp, PASSES, columns | (rows << 16) | (in_shared << 32))
+    return GOES_ON
+
+
+@helper
+def copy_to_memory(op: int, warp: int, launch: int) -> Any:
+    """Rows of shared memory to the lanes of tensor memory that the shape says."""
+    place = (get32(row_of(op, warp, I_A)) + at(op, I_OFFSET_BYTES)) & FULL
+    row = row_of(op, warp, I_B)
+    descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
+    halves, shape = at(op, I_PIECE_BYTES) // 16, at(op, I_LANE_SHAPE)
+    if place >> 16 != 0 or not owns(warp, place, 4 * halves):
+        return fault(warp, OUTSIDE_TENSOR_MEMORY, 0, place)
+    if (descriptor >> 49) & 7 != 0 and (descriptor >> 62) & 3 != 0:
+        return fault(warp, memory_layout.BASE_OFFSET, 0, 0)
+    rows = 128 if shape == d.ALL_ROWS else 32 if shape == d.ROWS_FOUR_TIMES else 64
+    for tile in range(rows // 8):
+        tile_addresses(warp, descriptor, 0, tile, 16)
+        for n in range(8 * halves):  # the addresses of those that are copied, side by side
+            put(warp, ADDRESSES + n, at(warp, ADDRESSES + n * (3 - halves)))
+        for n in range(8 * halves):
+            source = place_of(warp, launch, d.SHARED, n, get64(warp + 8 * (ADDRESSES + n)), 16)
+            if source == 0:
+                return FAULTS
+            number, half = 8 * tile + n // halves, n % halves
+            lane, step, count = number, 0, 1
+            if shape == d.ROWS_FOUR_TIMES:
+                step, count = 32, 4
+            elif shape == d.ROWS_TWICE:
+                lane, step, count = number + number // 32 * 32, 32, 2
+            elif shape == d.ROWS_TWICE_IN_TURN:
+                step, count = 64, 2
+            for k in range(count):
+                there = cell(warp, lane + step * k, place + 4 * half)
+                put64(there, get64(source))
+                put64(there + 8, get64(source + 8))
+        asking = (1 << (8 * halves)) - 1
+        if at(launch, CHECK_SHARED) != 0 and not lanes_known(warp, launch, asking, 16, 0):
+            note_unwritten(op, warp, launch, asking, 16)
+    put(warp, PASSES, (rows * at(op, I_PIECE_BYTES) // 16) | (1 << 33))
     return GOES_ON
 
 

@@ -1,6 +1,6 @@
-"""The table's rows for tensor memory: UTCATOMSWS, LDTM, STTM, UTCHMMA, UTCQMMA, UTCIMMA, UTCBAR (PTX's
-``tcgen05``). Products and arrivals by pairs of blocks (``.2CTA``), sparse ones and those with scales are
-refused.
+"""The table's rows for tensor memory (PTX's ``tcgen05``): UTCATOMSWS, LDTM, STTM, UTCCP, UTCBAR, and the
+products UTCHMMA, UTCQMMA, UTCOMMA and UTCIMMA. Products and arrivals by pairs of blocks (``.2CTA``), sparse
+ones, and copies that unpack are refused.
 """
 
 from __future__ import annotations
@@ -110,6 +110,39 @@ def _bytes(o: Operands, m: tuple[str, ...]) -> Fields:
     return _product(o, m, mp.BYTES)
 
 
+@opcode("UTCOMMA", cls="tensor")
+def _packed_fours(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Floats of 4 bits, two in a byte, with two or four scales a row."""
+    only(m, "4X")
+    code, fields = _product(o, (), mp.PACKED_E2M1)
+    if "scales" not in fields:
+        raise Unknown("a product without scales")
+    return code, {**fields, "scale_blocks": 4 if m else 2}
+
+
+_COPIES: Final = {
+    "128dp128bit": (d.ALL_ROWS, 16),
+    "2x64dp128bit_lw01_lw23": (d.ROWS_TWICE, 16),
+    "2x64dp128bit_lw02_lw13": (d.ROWS_TWICE_IN_TURN, 16),
+    "4x32dp128bit": (d.ROWS_FOUR_TIMES, 16),
+}
+"""Which lanes get a row, and how many bytes of it; without a name 128 rows of 32 bytes."""
+
+
+@opcode("UTCCP", cls="tensor")
+def _copy(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Rows of shared memory, by a matrix descriptor, to tensor memory."""
+    only(m, "T", "S", *_COPIES)
+    if m[:2] != ("T", "S") or len(m) > 3:
+        raise Unknown(f"the form {'.'.join(m)}")
+    shape, size = _COPIES[m[2]] if len(m) == 3 else (d.ALL_ROWS, 32)
+    fields = {**_place(o), "lane_shape": shape, "piece_bytes": size, "joins_products": 1}
+    match = _found(_MATRIX, o.text())
+    if match[2]:
+        raise Unknown(f"the operand {match.string}")
+    return d.TENSOR_COPY, {**fields, **_uniform(match[1]).fields("b")}
+
+
 def _product(o: Operands, m: tuple[str, ...], family: int) -> Fields:
     """Matrices by descriptors (the first one also in tensor memory), the sum's place, a word that is not used
     beside the instruction descriptor, and whether it adds to what is there."""
@@ -137,7 +170,10 @@ def _product(o: Operands, m: tuple[str, ...], family: int) -> Fields:
         raise Unknown(f"the operand {described.string}")
     fields |= {"product_descriptor": register_offset(True, described[1]), "product_descriptor_reg": -1}
     if not o.peek_predicate():
-        raise Unknown(f"the operand {o.text()}")
+        scales = _found(_PLACE, o.text())
+        if scales[2] or family not in (mp.E5M2, mp.PACKED_E2M1) or not o.peek_predicate():
+            raise Unknown(f"the operand {scales.string}")
+        fields |= {"scales": register_offset(True, scales[1]), "scales_reg": -1, "scale_blocks": 1}
     return d.TENSOR_PRODUCT, {**fields, **o.predicate_in("predicate_sum")}
 
 

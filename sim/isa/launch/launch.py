@@ -37,6 +37,7 @@ from smlab.sim.isa.operation_codes import (
     MMA_SCALED,
     SHARED_WINDOW,
     STORE,
+    TENSOR_PRODUCT,
 )
 
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
@@ -531,6 +532,8 @@ def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
 WARPS_AN_INSTRUCTION: Final = 20
 """All rows of so many warps are cleared while one instruction is asked what it reads: some 10 us."""
 _FIRST_UNIFORM: Final = memory_layout.uniform_at(0)
+_OF_MEMORY: Final = "scale_choice"
+"""The word that has the register of a product's scales in tensor memory, too."""
 _FIRST_REGISTER: Final = memory_layout.register_at(0)
 
 
@@ -542,7 +545,7 @@ def _close_up(ops: NDArray[np.int64]) -> int:
         at = ops[:, memory_layout.PLACE[name]]
         rows = at if name == "dst" else np.where(ops[:, memory_layout.PLACE[f"{name}_reg"]] == -1, at, 0)
         if "scale" in name:  # words that other kinds have for something else
-            rows = np.where(codes == MMA_SCALED, at, 0)
+            rows = np.where((codes == MMA_SCALED) | ((codes == TENSOR_PRODUCT) & (name == _OF_MEMORY)), at, 0)
         uniform = rows[(rows >= _FIRST_UNIFORM) & (rows < _FIRST_REGISTER)]
         last = max(last, int(uniform.max(initial=0)))
         places.append((at, rows >= _FIRST_REGISTER))

@@ -90,7 +90,7 @@ class Interpreter(DivergentPaths, WarpExchange, WarpTensorMemory):
                 passes = w.passes
             elif space == d.LOCAL:
                 addresses = self._placed_local(micro, w)
-        elif micro.code in (d.MATCH, d.LOAD_CONSTANT, d.TENSOR_PRODUCT):
+        elif micro.code in (d.MATCH, d.LOAD_CONSTANT, d.TENSOR_PRODUCT, d.TENSOR_COPY):
             passes = w.passes
         if self.recording is not None:
             number = w.block.index * self.launch.warps_per_block + w.number
@@ -268,6 +268,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpTensorMemory):
             self._store_matrices(w, micro, lanes)
         elif code == d.TENSOR_PRODUCT and lanes:
             self._multiply_in_memory(w, micro)
+        elif code == d.TENSOR_COPY and lanes:
+            self._copy_to_memory(w, micro)
         elif code == d.TENSOR_COMMIT and lanes:
             self._commit(w, micro)
         elif code in (d.TENSOR_LOAD, d.TENSOR_STORE) and lanes:

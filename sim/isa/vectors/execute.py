@@ -24,6 +24,7 @@ from smlab.sim.isa.asynchronous.memory_barriers import (
 from smlab.sim.isa.asynchronous.tensor_memory import (
     allocate,
     commit,
+    copy_to_memory,
     keeps_columns,
     move,
     multiply_in_memory,
@@ -278,6 +279,8 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         return load_matrices(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.TENSOR_PRODUCT:
         return multiply_in_memory(op, warp, launch) if lanes != 0 else GOES_ON
+    elif code == d.TENSOR_COPY:
+        return copy_to_memory(op, warp, launch) if lanes != 0 else GOES_ON
     elif code == d.TENSOR_COMMIT:
         return commit(op, warp, launch) if lanes != 0 else GOES_ON
     elif code == d.TENSOR_LOAD or code == d.TENSOR_STORE:

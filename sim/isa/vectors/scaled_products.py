@@ -26,23 +26,21 @@ from smlab.sim.isa.vectors.tensor import (
 )
 from smlab.sim.isa.vectors.tensor_vectors import NOT_A_NUMBER, SPECIAL
 from smlab.sim.isa.vectors.word_access import (
+    FULL,
     I_A,
     I_B,
     I_C,
     I_DST,
     I_ELEMENT_TYPE,
     I_FIRST_SCALES,
-    I_FRACTION_BITS,
     I_K_STEPS,
     I_ROW_GROUPS,
     I_SCALE_BLOCKS,
     I_SCALE_CHOICE,
     I_SCALE_TYPE,
     I_SECOND_SCALES,
-    I_ZERO_EXPONENT,
     WORD,
     at,
-    get8,
     get32,
     get32s,
     put,
@@ -52,7 +50,7 @@ from smlab.sim.isa.vectors.word_access import (
 )
 
 _BYTE, _HALF, _WORD32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
-_GROUP = mp.SCALED_FOURS.group
+_GROUP, _KEPT, _ZERO = mp.SCALED_FOURS.group, mp.SCALED_FOURS.fraction_bits, mp.SCALED_FOURS.zero_exponent
 _DEPTH = 64
 _DIGITS = 2 * mp.PACKED_FORMAT.fraction_bits
 _DIGITS_OF_SCALE = 3  # of a float of 8 bits; a power of two has none
@@ -61,7 +59,8 @@ _TWICE = (0, 1, 2, 3, 4, 6, 8, 12)  # floats of four bits
 # column, then scales (significand and exponent) of 16 rows and eight columns, four of each.
 _COLUMNS_AT = 16 * _DEPTH
 _SCALES_AT = 24 * _DEPTH
-_SUMS_AT = _SCALES_AT + 24 * 4 * 16
+SCALES_BYTES = 4 * 16
+_SUMS_AT = _SCALES_AT + 24 * SCALES_BYTES
 
 
 @intrinsic
@@ -127,10 +126,16 @@ def unpack_scales(op: int, warp: int, to: int) -> None:
         else:
             lane, first = 4 * (line - 16) + ((choice >> 5) & 3), (choice >> 3) & 3
             words = warp + at(op, I_SECOND_SCALES)
-        for block in range(blocks):
-            size, exponent = scale_of(get8(words + 4 * lane + ((first + block) & 3)), kind)
-            put(to, 8 * line + 2 * block, size)
-            put(to, 8 * line + 2 * block + 1, exponent)
+        put_scales(get32(words + 4 * lane), first, blocks, kind, to + SCALES_BYTES * line)
+
+
+@helper
+def put_scales(word: int, first: int, blocks: int, kind: int, to: int) -> None:
+    """The scales of a line: bytes of a word, from one on."""
+    for block in range(blocks):
+        size, exponent = scale_of((word >> (8 * ((first + block) & 3))) & 0xFF, kind)
+        put(to, 2 * block, size)
+        put(to, 2 * block + 1, exponent)
 
 
 @helper
@@ -138,7 +143,7 @@ def scale_lines(elements: int, scales: int, lines: int, count: int, stride: int,
     """Multiply lines of unpacked numbers by a scale each; whether one is no number."""
     found = False
     for line in range(lines):
-        exponent = at(scales, 8 * line + 1)
+        exponent = at(scales + SCALES_BYTES * line, 1)
         for k in range(count):
             place = elements + stride * line + step * k
             if exponent == SPECIAL:
@@ -196,21 +201,30 @@ def _with(numbers: tuple[int, int, int, int], place: int, value: int) -> Any:
 @helper
 def multiply_fours(op: int, warp: int, launch: int, lanes: int) -> None:
     """A product of 16 x 8 x 64 packed floats of four bits."""
-    to, c = at(launch, SCRATCH), row_of(op, warp, I_C)
+    to = at(launch, SCRATCH)
     unpack_fours(row_of(op, warp, I_A), 16, to)
     unpack_fours(row_of(op, warp, I_B), 8, to + _COLUMNS_AT)
     scales, sums = to + _SCALES_AT, to + _SUMS_AT
     unpack_scales(op, warp, scales)
-    digits = _DIGITS + (0 if at(op, I_SCALE_TYPE) == mp.E8_SCALES else 2 * _DIGITS_OF_SCALE)
-    rule = (at(op, I_SCALE_BLOCKS), digits, at(op, I_FRACTION_BITS), at(op, I_ZERO_EXPONENT))
+    copy_rows(row_of(op, warp, I_C), sums, 4, FULL)
+    lines = (to, to + _COLUMNS_AT, scales, scales + 16 * SCALES_BYTES)
+    add_fours(lines, sums, at(op, I_SCALE_BLOCKS), at(op, I_SCALE_TYPE))
+    copy_rows(sums, warp + at(op, I_DST), 4, lanes)
+
+
+@helper
+def add_fours(lines: tuple[int, int, int, int], sums: int, blocks: int, kind: int) -> None:
+    """16 rows times eight columns of packed floats (``lines``: where both and their scales begin), on four
+    registers of sums."""
+    rows, columns, of_rows, of_columns = lines
+    digits = _DIGITS + (0 if kind == mp.E8_SCALES else 2 * _DIGITS_OF_SCALE)
+    rule = (blocks, digits, _KEPT, _ZERO)
     for row in range(16):
         for column in range(8):
-            place = ROW_BYTES * (2 * (row >> 3) + (column & 1)) + 4 * (4 * (row & 7) + (column >> 1))
-            first, second = to + _DEPTH * row, to + _COLUMNS_AT + _DEPTH * column
-            of_row, of_column = scales + 64 * row, scales + 64 * (16 + column)
-            word = sum_of_fours(first, second, of_row, of_column, get32(c + place), rule)
-            put32(sums + place, word)
-    copy_rows(sums, warp + at(op, I_DST), 4, lanes)
+            here = sums + ROW_BYTES * (2 * (row >> 3) + (column & 1)) + 4 * (4 * (row & 7) + (column >> 1))
+            first, second = rows + _DEPTH * row, columns + _DEPTH * column
+            x, y = of_rows + SCALES_BYTES * row, of_columns + SCALES_BYTES * column
+            put32(here, sum_of_fours(first, second, x, y, get32(here), rule))
 
 
 @helper
@@ -225,5 +239,5 @@ def multiply_scaled(op: int, warp: int, launch: int, lanes: int) -> None:
     unpack_scales(op, warp, scales)
     depth, rows = 16 * at(op, I_K_STEPS), 8 * at(op, I_ROW_GROUPS)
     special |= scale_lines(to, scales, rows, depth, 4 * depth, 4)
-    special |= scale_lines(to + SECOND_AT, scales + 64 * 16, 8, depth, 4, 32)
+    special |= scale_lines(to + SECOND_AT, scales + 16 * SCALES_BYTES, 8, depth, 4, 32)
     add_products(op, to, to + SECOND_AT, row_of(op, warp, I_C), warp + at(op, I_DST), lanes, special)

@@ -25,6 +25,11 @@ from smlab.validation.campaigns.tensor_cores.products import (
     run_products,
     to_registers,
 )
+from smlab.validation.campaigns.tensor_cores.scaled_forms import (
+    SCALED_FORMS,
+    run_scaled_products,
+    scaled_factors,
+)
 from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS
 from smlab.validation.campaigns.tensor_memory.products import run_memory_products
 
@@ -33,6 +38,7 @@ if not has_compiler():
 
 JUDGED: dict[str, list[dict[str, Any]]] = json.loads(RESULTS.read_text())
 STORED, OF_GROUPS, IN_MEMORY = JUDGED["rows"], JUDGED["group_rows"], JUDGED["memory_rows"]
+WITH_SCALES = JUDGED["scaled_rows"]
 BY_FORM = {(row["form"], row["compute_capability"]): row for row in STORED}
 CASES = [(n, capability) for n, form in enumerate(FORMS) for capability in form.since]
 OFTEN = {(n, form.since[0]) for n, form in enumerate(FORMS) if not form.kind or n % 5 == 0}
@@ -87,6 +93,26 @@ def test_products_of_groups_are_those_that_were_judged(number: int) -> None:
     read, cycles = run_group_products(form, few, readable=True)  # type: ignore[arg-type]
     assert np.array_equal(read, made[:1])
     assert cycles > 0
+
+
+def test_every_form_with_scales_was_judged_and_none_differed() -> None:
+    assert [form.name for form in SCALED_FORMS] == [row["form"] for row in WITH_SCALES]
+    assert [row for row in WITH_SCALES if row["different"]] == []
+    assert min(row["products"] for row in WITH_SCALES) >= 2000
+
+
+@pytest.mark.parametrize(
+    "number",
+    [n if n % 6 == 0 or n > 24 else pytest.param(n, marks=pytest.mark.thorough) for n in range(30)],
+)
+def test_products_with_scales_are_those_that_were_judged(number: int) -> None:
+    """The bits that mmasim gave, with and without timing; the readable engine gives the same."""
+    form, factors = SCALED_FORMS[number], scaled_factors(number, SHORT)
+    made = run_scaled_products(form, factors)
+    assert digest(made) == WITH_SCALES[number]["digest"]
+    few = tuple(matrix[:2] for matrix in factors)
+    for engine in ("simpy", "compiled"):
+        assert np.array_equal(run_scaled_products(form, few, engine), made[:2])  # type: ignore[arg-type]
 
 
 def test_every_form_in_tensor_memory_was_judged_and_none_differed() -> None:

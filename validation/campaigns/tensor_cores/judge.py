@@ -15,6 +15,12 @@ from smlab.validation.campaigns.tensor_cores.forms import FORMS, ProductForm
 from smlab.validation.campaigns.tensor_cores.group_forms import GROUP_FORMS, GroupForm
 from smlab.validation.campaigns.tensor_cores.group_products import group_matrices, run_group_products
 from smlab.validation.campaigns.tensor_cores.products import Words, matrices, run_products
+from smlab.validation.campaigns.tensor_cores.scaled_forms import (
+    SCALED_FORMS,
+    run_scaled_products,
+    scaled_factors,
+    wanted_products,
+)
 from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS, MemoryForm
 from smlab.validation.campaigns.tensor_memory.products import run_memory_products
 
@@ -26,8 +32,9 @@ SHORT: Final = 40
 GROUP_SHORT: Final = 2
 MEMORY_SHORT: Final = 1
 """Products whose digest is kept, for tests that have no mmasim."""
-ROW_SETS: Final = ("rows", "group_rows", "memory_rows")
-"""Of the results: products by a warp, by groups of warps, in tensor memory."""
+SCALED_PRODUCTS: Final = 2000
+ROW_SETS: Final = ("rows", "group_rows", "memory_rows", "scaled_rows")
+"""Of the results: products by a warp, by groups of warps, in tensor memory, and with scales of blocks."""
 ARCHITECTURES: Final = {
     70: "Volta",
     75: "Turing",
@@ -153,6 +160,20 @@ def _judged_group(
     }
 
 
+def scaled_judged(number: int, warps: int) -> dict[str, Any]:
+    """One form with scales of blocks."""
+    form, factors = SCALED_FORMS[number], scaled_factors(number, warps)
+    made, wanted = run_scaled_products(form, factors), wanted_products(form, factors)
+    return {
+        "form": form.name,
+        "judge": "mmasim",
+        "products": warps,
+        "elements": made.size,
+        "different": int((made != wanted).sum()),
+        "digest": digest(run_scaled_products(form, scaled_factors(number, SHORT))),
+    }
+
+
 def judged(number: int, capability: int, warps: int) -> dict[str, Any]:
     """One form on one architecture: how many elements differ."""
     form, factors = FORMS[number], factors_of(number, capability, warps)
@@ -196,6 +217,8 @@ def main() -> None:
         found["group_rows"] = [_told(group_judged(n, GROUP_PRODUCTS)) for n in range(len(GROUP_FORMS))]
     if "memory_rows" in asked:
         found["memory_rows"] = [_told(memory_judged(n, MEMORY_PRODUCTS)) for n in range(len(MEMORY_FORMS))]
+    if "scaled_rows" in asked:
+        found["scaled_rows"] = [_told(scaled_judged(n, SCALED_PRODUCTS)) for n in range(len(SCALED_FORMS))]
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     wrong = sum(bool(row["different"]) for part in ROW_SETS for row in found[part])
     counts = ", ".join(f"{len(found[part])} {part.replace('_', ' ')}" for part in ROW_SETS)

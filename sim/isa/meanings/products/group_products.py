@@ -85,23 +85,28 @@ class WarpGroupProducts(WarpMemory, WarpTensor):
     ) -> list[int]:
         return self.row(w, micro, "c", first + number) if adds else [0] * 32
 
+    def _pieces(self, w: WarpState, places: list[int]) -> list[bytes]:
+        """Pieces of 16 bytes of the block's shared memory, 32 at most."""
+        own = w.block.rank << 24
+        addresses = [own | address for address in places]
+        w.addresses[: len(places)] = addresses
+        pieces = []
+        for n, address in enumerate(addresses):
+            memory, at = self._place(w, d.SHARED, n, address, PIECE_BYTES)
+            pieces.append(bytes(memory[at : at + PIECE_BYTES]))
+        self._read_known(w, range(len(places)), PIECE_BYTES)
+        return pieces
+
     def _tile(self, w: WarpState, micro: MicroOperation, name: str, number: int) -> list[list[int]]:
         """A tile of a matrix in shared memory as two registers, signs changed where the instruction asks."""
         f, turned = micro.fields, bool(micro.fields[f"{name}_turned"])
         descriptor = self.row(w, micro, name)[0] | self.row(w, micro, name, 1)[0] << 32
         if descriptor >> 49 & 7 and descriptor >> 62 & 3:  # without an exchange it says nothing
             raise Fault(memory_layout.BASE_OFFSET, 0)
-        own = w.block.rank << 24
         element = f["element_type" if name == "a" else "b_element_type"]
         bytes_turned = turned and mp.PER_REGISTER[element] == 4
         count = PIECES_OF_BYTES if bytes_turned else PIECES
-        addresses = [own | address for address in piece_addresses(descriptor, turned, number, count)]
-        w.addresses[:count] = addresses
-        pieces = []
-        for n, address in enumerate(addresses):
-            memory, at = self._place(w, d.SHARED, n, address, PIECE_BYTES)
-            pieces.append(bytes(memory[at : at + PIECE_BYTES]))
-        self._read_known(w, range(count), PIECE_BYTES)
+        pieces = self._pieces(w, piece_addresses(descriptor, turned, number, count))
         if bytes_turned:
             first = 8 * (number & 1)
             words = [

@@ -10,6 +10,7 @@ a column whatever its type. Of 64 rows, 16 lie in each quarter.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.meanings.asynchronous_units import AsynchronousUnits
-from smlab.sim.isa.meanings.products.group_products import WarpGroupProducts
+from smlab.sim.isa.meanings.products.group_products import WarpGroupProducts, piece_addresses
+from smlab.sim.isa.meanings.products.tensor import ScaledLine, scale_of
 from smlab.sim.isa.meanings.warp_state import LANES, BlockState, Fault, WarpState, members
 from smlab.sim.isa.memory_layout import ROW_BYTES, TENSOR_COLUMNS, TENSOR_GRANULE, TENSOR_LANES
 from smlab.sim.isa.vector_operation import M32
@@ -45,6 +47,20 @@ def lane_and_column(shape: int, register: int, thread: int) -> tuple[int, int] |
 def lane_of_row(rows: int, row: int) -> int:
     """The lane that a row of a product lies in."""
     return row if rows == TENSOR_LANES else 32 * (row // 16) + row % 16
+
+
+ROWS_OF_COPY = {d.ALL_ROWS: 128, d.ROWS_TWICE: 64, d.ROWS_TWICE_IN_TURN: 64, d.ROWS_FOUR_TIMES: 32}
+
+
+def lanes_of_row(shape: int, row: int) -> list[int]:
+    """The lanes that a copy writes a row to."""
+    if shape == d.ALL_ROWS:
+        return [row]
+    if shape == d.ROWS_FOUR_TIMES:
+        return [row + 32 * quarter for quarter in range(4)]
+    if shape == d.ROWS_TWICE:
+        return [row + row // 32 * 32, row + row // 32 * 32 + 32]
+    return [row, row + 64]
 
 
 class TensorMemory:
@@ -128,7 +144,7 @@ class WarpTensorMemory(WarpGroupProducts, AsynchronousUnits):
         """A product whose sums lie in tensor memory. The engine is told its shape."""
         f = micro.fields
         described = w.rows[f["product_descriptor"]][0]
-        product = mp.memory_product(described, f["family"])
+        product = mp.memory_product(described, f["family"], f.get("scale_blocks", 0))
         if product is None:
             raise Fault(memory_layout.UNKNOWN_PRODUCT, 0, described)
         place, first = self.row(w, micro, "c")[0], self.row(w, micro, "a")[0]
@@ -142,24 +158,82 @@ class WarpTensorMemory(WarpGroupProducts, AsynchronousUnits):
                 raise Fault(memory_layout.OUTSIDE_TENSOR_MEMORY, 0, first)
             self._check_columns(w, first, 8)
         cells = self.tensor_memory[w.sm].lanes
+        scaled = {**whole.fields, **self._check_scales(w, f, product)}
         rows: list[list[Any]] = []
         for number in range(product.rows // 16):
             words = self._first_tile(w, whole, first, product.rows, number)
             rows += self._elements(whole.fields, "a", 2, words.__getitem__)
         adds = self.predicate(w, micro, "predicate_sum") != 0
+        lines = self._with_scales(w, f, product, rows, 0)
         for eight in range(product.columns // 8):
             tile = self._tile(w, whole, "b", eight)
-            of_columns = self._elements(whole.fields, "b", 1, tile.__getitem__)
-            for row, of_row in enumerate(rows):
+            of_columns: Sequence[Any] = self._elements(whole.fields, "b", 1, tile.__getitem__)
+            of_columns = self._with_scales(w, f, product, of_columns, 8 * eight + 1)
+            for row, of_row in enumerate(lines):
                 sums, at = cells[lane + lane_of_row(product.rows, row)], (place & 0xFFFF) + 8 * eight
                 half = whole.fields["sum_type"] == mp.HALF_SUM
                 for column, of_column in enumerate(of_columns):
                     before = sums[at + column] & (0xFFFF if half else M32) if adds else 0
-                    sums[at + column] = self.sum_of(whole.fields, of_row, of_column, before)
+                    sums[at + column] = self.sum_of(scaled, of_row, of_column, before)
         self.products[w.last_pc] += product.multiply_adds, 0
         self.products[w.last_pc][1] = described
         w.block.failed_checks = 0
         w.passes = product.columns | product.rows << 16 | f["a_in_shared"] << 32
+
+    def _check_scales(self, w: WarpState, f: dict[str, int], product: mp.MemoryProduct) -> dict[str, int]:
+        """What sums ask of the product's scales, if it has some: the block must have their columns."""
+        if product.scales is None:
+            return {}
+        for register, lines in enumerate((product.rows, product.columns)):
+            place = w.rows[f["scales"] + register * ROW_BYTES][0] & mp.SCALE_PLACE
+            self._check_columns(w, place, -(-lines // 32))
+            if place >> 16:
+                raise Fault(memory_layout.OUTSIDE_TENSOR_MEMORY, 0, place)
+        return {"scale_blocks": product.scales.blocks, "scale_type": product.scales.type}
+
+    def _with_scales(
+        self,
+        w: WarpState,
+        f: dict[str, int],
+        product: mp.MemoryProduct,
+        lines: Sequence[list[Any]],
+        first: int,
+    ) -> Sequence[Any]:
+        """Rows (``first`` is 0) or columns (from ``first`` - 1 on) with their scales. Those of 32 lines are
+        in the first lanes of a column, those of the next 32 in the next column."""
+        told = product.scales
+        if told is None:
+            return lines
+        place = w.rows[f["scales"] + (first > 0) * ROW_BYTES][0] & mp.SCALE_PLACE
+        byte, cells = (told.second_byte if first else told.first_byte), self.tensor_memory[w.sm].lanes
+        found = []
+        for n, line in enumerate(lines, max(first - 1, 0)):
+            word = cells[n % 32][place + n // 32]
+            scales = [scale_of(word >> 8 * (byte + b & 3) & 0xFF, told.type) for b in range(told.blocks)]
+            found.append(ScaledLine(line, scales))
+        return found
+
+    def _copy_to_memory(self, w: WarpState, micro: MicroOperation) -> None:
+        """Rows of shared memory to the lanes that the shape says."""
+        f, cells = micro.fields, self.tensor_memory[w.sm].lanes
+        place = (self.row(w, micro, "a")[0] + f["offset_bytes"]) & M32
+        descriptor = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
+        halves, shape = f["piece_bytes"] // 16, f["lane_shape"]
+        if place >> 16:
+            raise Fault(memory_layout.OUTSIDE_TENSOR_MEMORY, 0, place)
+        self._check_columns(w, place, 4 * halves)
+        if descriptor >> 49 & 7 and descriptor >> 62 & 3:
+            raise Fault(memory_layout.BASE_OFFSET, 0)
+        rows = ROWS_OF_COPY[shape]
+        for tile in range(rows // 8):
+            places = piece_addresses(descriptor, False, tile)[:: 3 - halves]
+            for n, piece in enumerate(self._pieces(w, places)):
+                row, half = 8 * tile + n // halves, n % halves
+                words = np.frombuffer(piece, dtype="<u4").tolist()
+                for lane in lanes_of_row(shape, row):
+                    first = place + 4 * half
+                    cells[lane][first : first + 4] = words
+        w.passes = rows * f["piece_bytes"] // 16 | 1 << 33
 
     def _described(self, f: dict[str, int], said: dict[str, int]) -> dict[str, int]:
         """The fields of a product by a group of warps that multiplies as the descriptor says."""
