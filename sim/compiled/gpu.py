@@ -13,7 +13,7 @@ Blocks on an SM: a launched one's warps take slots and begin, a finished one giv
 
 from __future__ import annotations
 
-from smlab.sim.compiled.fetch import fetch, warm
+from smlab.sim.compiled.fetch import fetch, operand_there, warm, warm_constants
 from smlab.sim.compiled.issue import issue_stage
 from smlab.sim.compiled.jit import (
     access_at,
@@ -117,6 +117,7 @@ def start(st: State) -> None:
         common.window_end = 1
         hold(st)
     warm(st)
+    warm_constants(st)
 
 
 @inlined
@@ -594,6 +595,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
     step(st, w)
     if st.source != 0:
         fetch(st, i, w, op_at(st, warp.pc).line, now)
+        operand_there(st, i, w, warp.pc, now)
 
 
 @helper

@@ -7,6 +7,7 @@ the SM (`arbitrate`). All that follows is known in that moment, but for what L2 
 
 from __future__ import annotations
 
+from smlab.sim.compiled.fetch import constants_there
 from smlab.sim.compiled.jit import (
     access_at,
     address_of,
@@ -116,6 +117,8 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
             job.passes = max(access.passes, job.passes)
         else:
             job.passes = 0
+    elif op.store == CONSTANT and op.constant != 0:
+        job.work = constants_there(st, i, w, now)
     elif op.unit == ATOMIC:
         count_arrival(st, i, op, warp.lanes, job.passes, now)
     elif op.unit == SHARED:
@@ -310,6 +313,8 @@ def take(st: State, i: int, s: int, now: int) -> None:
             end + 1,
             begin + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * op.later_ticks) >> TICK_BITS),
         )
+        if op.store == CONSTANT:  # some of what it reads may not be there yet
+            completion += max(0, job.work - now)
     w, row, access = job.warp, job.row, job.access
     if row >= 0:
         out = job_row_at(st, row)
