@@ -45,7 +45,6 @@ class ConstantCaches:
         if entry is None:
             entry, _ = cache.allocate(line)
             far = now + self.timing.second_miss_cycles
-            entry.ready_ticks[0] = (
-                max(now, self.second.setdefault(line // self.timing.second_lines, far)) + miss
-            )
+            behind = self.second.setdefault(line // self.timing.second_lines, far)
+            entry.ready_ticks[0] = max(now, behind) + miss
         return entry.ready_ticks[0]
