@@ -2,8 +2,8 @@
 
 A piece is a listing with encodings (only the control codes in them mean anything): arithmetic of all kinds,
 predicates, forward branches and short loops with convergence barriers, shared and global memory, atomics,
-exchanges between lanes, barriers, and constants, by loads and as operands. Control codes are random too; what waits for what need not make sense, as
-both engines execute at issue.
+exchanges between lanes, barriers, and constants, by loads and as operands. Control codes are random too; what
+waits for what need not make sense, as both engines execute at issue.
 """
 
 from __future__ import annotations

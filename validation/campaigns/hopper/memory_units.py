@@ -40,8 +40,8 @@ TURNS: Final = 6
 CHAIN_TURNS: Final = 4
 """Through a table in constant memory."""
 FITTED: Final = frozenset({"constants|chain|64|65536|1", "constants|operands|1024|64|1"})
-"""Launches of constants that constants of generation 9.0 come from: of the chain both turns, of the operands the
-later ones. The rows of 2 KB say what the caches hold."""
+"""Launches of constants that constants of generation 9.0 come from: of the chain both turns, of the operands
+the later ones. The rows of 2 KB say what the caches hold."""
 IDLE: Final = 0xFFFFFFFF
 """In place of a region: the SM reads nothing."""
 
