@@ -25,9 +25,22 @@ from smlab.sim.instruction_source import ADDRESSES, LANES
 
 
 @helper
-def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
-    """Warp ``w`` goes on to an instruction in another line of code than its last one: when that will be
-    there. A line's ``valid`` is the cycle in which it is there, ``dirty`` says that no warp has used it."""
+def go_to(st: State, i: int, w: int, pc: int, now: int) -> None:
+    """Warp ``w`` goes on to the instruction at ``pc``, which is in another line of code than its last one, or
+    has an operand in constant memory: when it will have all that."""
+    warp, op = warp_at(st, w), op_at(st, pc)
+    line = op.line if op.line >= 0 else -1 - op.line
+    if line != warp.line:
+        _fetch(st, i, w, line, now)
+    if op.line < 0:
+        there = _constant(st, i, st.first_operands + warp.scheduler, op.constant - 1, now)
+        warp.fetched = max(warp.fetched, there)
+
+
+@helper
+def _fetch(st: State, i: int, w: int, line: int, now: int) -> None:
+    """A line of code for warp ``w``: when that will be there. A line's ``valid`` is the cycle in which it is
+    there, ``dirty`` says that no warp has used it."""
     warp = warp_at(st, w)
     warp.line = line
     if st.l0_lines != 0:
@@ -121,15 +134,6 @@ def warm(st: State) -> None:
                     fetched_at(st, core * st.l0_lines + line).value = 1 << 1
                 else:
                     make(st, st.first_l0 + core, line)
-
-
-@helper
-def operand_there(st: State, i: int, w: int, pc: int, now: int) -> None:
-    """Warp ``w`` goes on to the instruction at ``pc``, which waits for its operand in constant memory."""
-    warp, op = warp_at(st, w), op_at(st, pc)
-    if op.constant > 0 and op.store != CONSTANT:
-        there = _constant(st, i, st.first_operands + warp.scheduler, op.constant - 1, now)
-        warp.fetched = max(warp.fetched, there)
 
 
 @helper

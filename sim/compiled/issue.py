@@ -5,7 +5,7 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 
 from __future__ import annotations
 
-from smlab.sim.compiled.fetch import constants_there, fetch, operand_there
+from smlab.sim.compiled.fetch import constants_there, go_to
 from smlab.sim.compiled.jit import (
     address_of,
     age_at,
@@ -48,9 +48,9 @@ from smlab.sim.compiled.layout import (
     FOLLOWS_PRODUCTS,
     GLOBAL,
     IN_PARTS,
-    INDEXED,
     JOINS_PRODUCTS,
     MULTIPLIES_IN_MEMORY,
+    NEEDS_CONSTANTS,
     NEVER,
     NOT_SELECTED,
     PIPE,
@@ -383,7 +383,7 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         empty_l1(st, i, now)
     elif op.effect == FENCES:
         warp.stalled = max(warp.stalled, could_issue + op.extra)
-    elif op.constant == INDEXED and op.unit == PIPE and lanes != 0:
+    elif op.effect == NEEDS_CONSTANTS and lanes != 0:
         warp.stalled = max(warp.stalled, constants_there(st, i, w, now))
     elif op.effect == COPIES_IN_BULK and lanes != 0:
         copy_in_bulk(st, i, w, now)
@@ -396,20 +396,15 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:
-        behind = op_at(st, pc + 1)
-        if behind.line != warp.line:
-            fetch(st, i, w, behind.line, now)
-        if behind.constant != 0:
-            operand_there(st, i, w, pc + 1, now)
+        if op_at(st, pc + 1).line != warp.line:
+            go_to(st, i, w, pc + 1, now)
         arrive(st, i, w, now, 1)
     else:
         if state == NOTIFIES:
             arrive(st, i, w, now, 0)
         warp.pc = following
         if op_at(st, following).line != warp.line:
-            fetch(st, i, w, op_at(st, following).line, now)
-        if op_at(st, following).constant != 0:
-            operand_there(st, i, w, following, now)
+            go_to(st, i, w, following, now)
         proceed(st, i, w, now + 1, now + 1)
 
 

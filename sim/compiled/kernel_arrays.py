@@ -192,6 +192,8 @@ class Code:
                 values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
             else:
                 values[name] = value
+        line = self._line(operation.slot)
+        needs_constant = operation.constant_line >= 0 and cls.operation != "constant"
         return _item(
             kind=layout.OPERATION,
             slot=operation.slot,
@@ -203,7 +205,7 @@ class Code:
             watched=values.pop("watched", operation.slot in watched),
             read_watched=values.pop("read_watched", program.slots + operation.slot in watched),
             cls=cls.code,
-            line=self._line(operation.slot),
+            line=-1 - line if needs_constant else line,
             constant=layout.INDEXED
             if operation.constant_line == INDEXED_CONSTANT
             else operation.constant_line + 1,
@@ -275,6 +277,8 @@ def _effect_of(operation: Operation) -> int:
         return layout.MULTIPLIES_IN_MEMORY
     if operation.follows_products:
         return layout.FOLLOWS_PRODUCTS
+    if operation.constant_line == INDEXED_CONSTANT and operation.cls.unit is Unit.PIPE:
+        return layout.NEEDS_CONSTANTS
     if operation.asks_phase:
         return layout.ASKS_PHASE
     if operation.closes_products:

@@ -38,11 +38,12 @@ READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
 # a bulk copy, an arrival behind copies, a fence that takes time, an arrival behind products in tensor memory,
-# or asks for the phase of a barrier in memory; it is a product in its warp's group of products, the last one
-# there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products
-# are left.
+# it needs constants whose addresses its issue tells, or asks for the phase of a barrier in memory; it
+# is a product in its warp's group of products, the last one there, or one in tensor memory; or, from the last
+# number on, its warp waits until so many groups of products are left.
 NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, COPIES_IN_BULK, FOLLOWS_COPIES, FENCES, FOLLOWS_PRODUCTS = range(7)
-ASKS_PHASE, JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY, AWAITS_PRODUCTS = range(7, 12)
+NEEDS_CONSTANTS, ASKS_PHASE, JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY = range(7, 12)
+AWAITS_PRODUCTS = 12
 
 INDEXED = -1
 """In place of a line of constants."""
@@ -153,8 +154,7 @@ _PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
 OP = _narrow(
-    ("stall interval latency", "i8"),
-    ("line constant", "i4"),
+    ("line stall interval latency", "i8"),
     ("target read_target groups_left after_begin after_end", "i4"),
     ("resource", "i2"),
     ("unit kind reason wide waits watched read_watched effect joins store", "i1"),
@@ -167,6 +167,7 @@ OP = _narrow(
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
     ("address_pass_ticks lane_bytes past_l1 passes_inactive sector_ticks operand_ticks past_ticks", "i8"),
+    ("constant", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -176,8 +177,9 @@ been read; ``extra`` is what a wide load or a copy takes longer on its way back,
 least; of a bulk copy ``stage_ticks`` is what a sector takes of the port, and ``tail`` how long after that its
 bytes have been read (0: nobody asks); ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
-the line of code that it is in; ``constant`` the number + 1 of the line of constants that it reads,
-`INDEXED` where its source tells the addresses, or 0; ``joins`` and ``groups_left`` are what it does to its
+the line of code that it is in, or -1 less that where a warp that comes to it needs a line of constants, too;
+``constant`` is the number + 1 of the line of constants that it reads, `INDEXED` where its source tells the
+addresses, or 0; ``joins`` and ``groups_left`` are what it does to its
 warp's groups of copies;
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
