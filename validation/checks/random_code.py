@@ -111,8 +111,9 @@ class Writer:
             "s": f"{int(r.integers(40)):#x}",
             "t": f"{int(r.integers(1, 32)):#x}",
         }
-        places["table"] = f"{8 * int(r.integers(TABLE_BYTES // 8)):#x}"
-        places["c3"] = f"c[{TABLE_BANK:#x}][{places['table']}]"
+        if self.constants:
+            places["table"] = f"{8 * int(r.integers(TABLE_BYTES // 8)):#x}"
+            places["c3"] = f"c[{TABLE_BANK:#x}][{places['table']}]"
         places |= {"lut": f"{int(r.integers(256)):#x}", "cmp": self.pick(*_COMPARE)}
         return template.format(**places)
 
