@@ -457,6 +457,7 @@ class Machine:
     dram_read_cycles: int  # and of the reads
     dram_latency_cycles: int
     fetch: FetchTiming
+    fp64_tail_cycles: int  # of a product of doubles, from its own multiply-adds to its result; 0: as others
     constants: ConstantTiming | None  # None: they are always there
     uniform_constant_cycles: int  # for which a load to a uniform register keeps the uniform pipe
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
@@ -612,7 +613,11 @@ class Machine:
         if not product.of_group:
             ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
             whole, part = divmod(ticks, TICKS_PER_CYCLE)
-            return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+            own = replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+            if product.type != "fp64" or not self.fp64_tail_cycles:
+                return own
+            working = math.ceil(product.multiply_adds / rate)
+            return replace(own, latency_cycles=working + self.fp64_tail_cycles)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
         interval = max(1, round(cycles), reading)
         latency = max(1, round(cycles)) + self.group_tail_cycles[product.first_in_shared]
@@ -1081,6 +1086,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         fetch=_fetch(gpu),
+        fp64_tail_cycles=round(_optional(gpu, "tensor.fp64_tail_cycles")),
         constants=_constant_caches(gpu),
         uniform_constant_cycles=round(
             _optional(gpu, "constant.uniform_interval_cycles", gpu.number("pipe.uniform.interval_cycles"))
