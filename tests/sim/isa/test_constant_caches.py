@@ -51,11 +51,11 @@ def cycles_fixture(request: pytest.FixtureRequest, launch: Launch) -> Cycles:
     return more
 
 
-def loads(count: int, turns: int) -> list[str]:
+def loads(count: int, repetitions: int) -> list[str]:
     """Loads of so many lines in a row, one after the other, so often."""
     step = ["LDC R4, c[0x3][R2]", f"IADD3 R2, R2, {LINE:#x}, R4"]
     again = ["IADD3 R3, R3, -0x1, RZ", "ISETP.NE.AND P0, PT, R3, RZ, PT", "@P0 BRA `(again)"]
-    return [f"MOV R3, {turns:#x}", "again:", "MOV R2, RZ", *step * count, *again, "EXIT"]
+    return [f"MOV R3, {repetitions:#x}", "again:", "MOV R2, RZ", *step * count, *again, "EXIT"]
 
 
 def first_turn(lines: int, miss: int) -> int:

@@ -366,8 +366,8 @@ def simulated_constants(one: HardwareLaunch, gpu: Gpu) -> tuple[float, float]:
     steps = int(one.facts["bytes"]) // int(one.facts["stride"]) if chain else int(one.facts["count"])
     run_machine_code(one.launch, gpu, sms=1)
     times = np.asarray(one.launch.arguments[0]).astype(np.float64)
-    turns = times.reshape(CHAIN_TURNS if chain else TURNS, -1).mean(axis=1) / steps
-    return float(turns[0]), float(turns[1:].mean())
+    steps_took = times.reshape(CHAIN_TURNS if chain else TURNS, -1).mean(axis=1) / steps
+    return float(steps_took[0]), float(steps_took[1:].mean())
 
 
 def _rows(name: str) -> list[dict[str, str]]:
