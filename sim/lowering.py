@@ -54,6 +54,8 @@ RECORDED_AT_A_TIME = 2**21
 
 ADDRESSES_END = 2**49
 """The end of a GPU's virtual addresses, in bytes."""
+NO_CONSTANT, INDEXED_CONSTANT = -1, -2
+"""In place of a line of the caches of constants: the instruction reads none, or its source tells which."""
 
 ADDRESSES, TIMES = 0, 1
 """What a random stream is for."""
@@ -118,7 +120,8 @@ class Operation:
     ``asks_phase`` of a barrier in memory may wait for it. While the tensor core does such products, an
     instruction keeps its scheduler for ``crowded_cycles``. ``bulk_copy`` is what the copy engine does with
     global memory, a load or a store, of ``bulk_sectors`` sectors at most. A load ``past_l1`` asks L2 whatever
-    L1 has.
+    L1 has. ``constant_line`` is the line of the caches of constants that it reads: a number,
+    `NO_CONSTANT`, or `INDEXED_CONSTANT` where its source tells the addresses.
     """
 
     slot: int
@@ -160,6 +163,7 @@ class Operation:
     bulk_sectors: int = 0
     past_l1: bool = False
     passes_inactive: bool = False
+    constant_line: int = NO_CONSTANT
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -206,7 +210,8 @@ class LoweredKernel:
     """A kernel ready to run on ``machine``; ``by_instruction`` says that the engines count what warps do at
     each instruction, as they always do for machine code. ``l2`` is what L2 holds before the run, and then
     what it holds after it; an L2 that nobody looks at again needs none.
-    ``cluster_blocks`` consecutive blocks are launched at once, on SMs of one group."""
+    ``cluster_blocks`` consecutive blocks are launched at once, on SMs of one group. ``brought_constants`` are
+    the bytes of constant bank 0 that the launch brings to the caches of constants."""
 
     kernel: Kernel
     machine: Machine
@@ -216,6 +221,7 @@ class LoweredKernel:
     by_instruction: bool = False
     l2: LevelTwoLines | None = None
     cluster_blocks: int = 1
+    brought_constants: int = 0
 
     def __post_init__(self) -> None:
         if self.source is not None:

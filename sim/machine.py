@@ -139,6 +139,27 @@ class FetchTiming:
 
 
 @dataclass(frozen=True)
+class ConstantTiming:
+    """Caches of constants: one for the constant loads of an SM, one in each sub-core for operands,
+    all of the shape ``first``, and a second one behind them, which keeps every line that was asked for.
+
+    ``load_miss_cycles`` and ``operand_miss_cycles`` are what a line takes that the first one lacks,
+    ``second_miss_cycles`` what it takes beyond that if the second one lacks it, too.
+    """
+
+    line_bytes: int
+    first: CacheShape
+    load_miss_cycles: int
+    operand_miss_cycles: int
+    second_lines: int  # lines of the first cache in one of the second
+    second_miss_cycles: int
+
+    def lines_of(self, size: int) -> int:
+        """How many lines the first bytes of a bank take."""
+        return -(-size // self.line_bytes)
+
+
+@dataclass(frozen=True)
 class GlobalAtomicTiming:
     """What atomics on global memory take that other accesses do not.
 
@@ -436,6 +457,9 @@ class Machine:
     dram_read_cycles: int  # and of the reads
     dram_latency_cycles: int
     fetch: FetchTiming
+    fp64_tail_cycles: int  # of a product of doubles, from its own multiply-adds to its result; 0: as others
+    constants: ConstantTiming | None  # None: they are always there
+    uniform_constant_cycles: int  # for which a load to a uniform register keeps the uniform pipe
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
     shares_dram: bool = (
         False  # a sample of the SMs: what it leaves of its share of DRAM others take, and give back
@@ -589,7 +613,11 @@ class Machine:
         if not product.of_group:
             ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
             whole, part = divmod(ticks, TICKS_PER_CYCLE)
-            return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+            own = replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+            if product.type != "fp64" or not self.fp64_tail_cycles:
+                return own
+            working = math.ceil(product.multiply_adds / rate)
+            return replace(own, latency_cycles=working + self.fp64_tail_cycles)
         reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
         interval = max(1, round(cycles), reading)
         latency = max(1, round(cycles)) + self.group_tail_cycles[product.first_in_shared]
@@ -749,6 +777,20 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
         warm=earlier,
         l0_sub_cores=round(_optional(gpu, "icache.l0_sub_cores", 1)),
+    )
+
+
+def _constant_caches(gpu: Gpu) -> ConstantTiming | None:
+    if not gpu.has("constant.line_bytes"):
+        return None
+    line_bytes, second_bytes = gpu.integer("constant.line_bytes"), gpu.integer("constant.second_line_bytes")
+    return ConstantTiming(
+        line_bytes=line_bytes,
+        first=_cache(gpu, "constant.cache_", line_bytes),
+        load_miss_cycles=gpu.integer("constant.load_miss_cycles"),
+        operand_miss_cycles=gpu.integer("constant.operand_miss_cycles"),
+        second_lines=max(1, second_bytes // line_bytes),
+        second_miss_cycles=gpu.integer("constant.second_miss_cycles"),
     )
 
 
@@ -1048,6 +1090,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         fetch=_fetch(gpu),
+        fp64_tail_cycles=round(_optional(gpu, "tensor.fp64_tail_cycles")),
+        constants=_constant_caches(gpu),
+        uniform_constant_cycles=round(
+            _optional(gpu, "constant.uniform_interval_cycles", gpu.number("pipe.uniform.interval_cycles"))
+        ),
         sm_hz=round(sm_hz),
         gpu=(gpu.title, gpu.compute_capability),
     )

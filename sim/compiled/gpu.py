@@ -13,7 +13,7 @@ Blocks on an SM: a launched one's warps take slots and begin, a finished one giv
 
 from __future__ import annotations
 
-from smlab.sim.compiled.fetch import fetch, warm
+from smlab.sim.compiled.fetch import go_to, warm, warm_constants
 from smlab.sim.compiled.issue import issue_stage
 from smlab.sim.compiled.jit import (
     access_at,
@@ -36,7 +36,6 @@ from smlab.sim.compiled.jit import (
     lowest_bit,
     mask_at,
     member_at,
-    op_at,
     prefetch,
     result_at,
     retiring_at,
@@ -117,6 +116,7 @@ def start(st: State) -> None:
         common.window_end = 1
         hold(st)
     warm(st)
+    warm_constants(st)
 
 
 @inlined
@@ -593,7 +593,8 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
     warp.fetched = warp.stalled = warp.groups = warp.executed_early = warp.copied = 0
     step(st, w)
     if st.source != 0:
-        fetch(st, i, w, op_at(st, warp.pc).line, now)
+        warp.line = -1
+        go_to(st, i, w, warp.pc, now)
 
 
 @helper

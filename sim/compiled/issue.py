@@ -5,7 +5,7 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 
 from __future__ import annotations
 
-from smlab.sim.compiled.fetch import fetch
+from smlab.sim.compiled.fetch import constants_there, go_to
 from smlab.sim.compiled.jit import (
     address_of,
     age_at,
@@ -50,6 +50,7 @@ from smlab.sim.compiled.layout import (
     IN_PARTS,
     JOINS_PRODUCTS,
     MULTIPLIES_IN_MEMORY,
+    NEEDS_CONSTANTS,
     NEVER,
     NOT_SELECTED,
     PIPE,
@@ -384,6 +385,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         empty_l1(st, i, now)
     elif op.effect == FENCES:
         warp.stalled = max(warp.stalled, could_issue + op.extra)
+    elif op.effect == NEEDS_CONSTANTS and lanes != 0:
+        warp.stalled = max(warp.stalled, constants_there(st, i, w, now))
     elif op.effect == COPIES_IN_BULK and lanes != 0:
         copy_in_bulk(st, i, w, now)
     elif op.effect == FOLLOWS_COPIES and lanes != 0:
@@ -395,16 +398,15 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:
-        behind = op_at(st, pc + 1)
-        if behind.line != warp.line:
-            fetch(st, i, w, behind.line, now)
+        if op_at(st, pc + 1).line != warp.line:
+            go_to(st, i, w, pc + 1, now)
         arrive(st, i, w, now, 1)
     else:
         if state == NOTIFIES:
             arrive(st, i, w, now, 0)
         warp.pc = following
         if op_at(st, following).line != warp.line:
-            fetch(st, i, w, op_at(st, following).line, now)
+            go_to(st, i, w, following, now)
         proceed(st, i, w, now + 1, now + 1)
 
 

@@ -372,6 +372,7 @@ def records(table: str) -> Any:
     line_at,
     bucket_at,
     fetched_at,
+    second_at,
     slice_at,
     merged_at,
     ready_at,

@@ -27,8 +27,9 @@ from smlab.sim.instruction_source import (
     CompiledSource,
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
-from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_AT
+from smlab.sim.isa.operation_codes import BANK_BITS, BANKS, FIRST_ADDRESS, LOCAL_AT
 from smlab.sim.lowering import (
+    INDEXED_CONSTANT,
     LoopBegin,
     LoopEnd,
     LoweredKernel,
@@ -191,6 +192,8 @@ class Code:
                 values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
             else:
                 values[name] = value
+        line = self._line(operation.slot)
+        needs_constant = operation.constant_line >= 0 and cls.operation != "constant"
         return _item(
             kind=layout.OPERATION,
             slot=operation.slot,
@@ -202,7 +205,10 @@ class Code:
             watched=values.pop("watched", operation.slot in watched),
             read_watched=values.pop("read_watched", program.slots + operation.slot in watched),
             cls=cls.code,
-            line=self._line(operation.slot),
+            line=-1 - line if needs_constant else line,
+            constant=layout.INDEXED
+            if operation.constant_line == INDEXED_CONSTANT
+            else operation.constant_line + 1,
             joins=operation.joins_group,
             effect=_effect_of(operation),
             groups_left=operation.groups_left,
@@ -271,6 +277,8 @@ def _effect_of(operation: Operation) -> int:
         return layout.MULTIPLIES_IN_MEMORY
     if operation.follows_products:
         return layout.FOLLOWS_PRODUCTS
+    if operation.constant_line == INDEXED_CONSTANT and operation.cls.unit is Unit.PIPE:
+        return layout.NEEDS_CONSTANTS
     if operation.asks_phase:
         return layout.ASKS_PHASE
     if operation.closes_products:
@@ -463,6 +471,11 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
         memory.put("fetched", aligned(max(1, l0s * memory["l0_lines"]), np.int64))
         memory["first_l0"], memory["first_l1i"] = len(shapes), len(shapes) + l0s
         shapes += [fetch.l0] * l0s + [fetch.l1] * sms
+        if machine.constants is not None:
+            operands = sms * machine.schedulers
+            memory["first_operands"], memory["first_loads"] = len(shapes), len(shapes) + operands
+            shapes += [machine.constants.first] * (operands + sms)
+            memory.put("second", aligned(sms * memory["second_room"], np.int64))
     if not shapes:
         return
     caches = aligned(len(shapes), layout.CACHE)
@@ -599,6 +612,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "shared_saving": machine.generic_shared_saving,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
+        **_constant_caches(lowered),
     }
 
 
@@ -619,6 +633,22 @@ def _slice_constants(slices: SliceTiming) -> dict[str, int]:
         "slice_spread": slices.spread_ticks,
         "slice_sms": slices.sms,
         "slice_all_sms": slices.all_sms,
+    }
+
+
+def _constant_caches(lowered: LoweredKernel) -> dict[str, int]:
+    """Of the caches of constants, for machine code."""
+    own = lowered.machine.constants
+    if own is None or lowered.source is None:
+        return {}
+    return {
+        "constant_line_bytes": own.line_bytes,
+        "constant_lines": own.lines_of(lowered.brought_constants),
+        "second_lines": own.second_lines,
+        "second_room": (BANKS << BANK_BITS) // (own.second_lines * own.line_bytes) + 1,
+        "load_miss": own.load_miss_cycles,
+        "operand_miss": own.operand_miss_cycles,
+        "second_miss": own.second_miss_cycles,
     }
 
 

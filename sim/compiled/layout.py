@@ -38,11 +38,15 @@ READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
 # a bulk copy, an arrival behind copies, a fence that takes time, an arrival behind products in tensor memory,
-# or asks for the phase of a barrier in memory; it is a product in its warp's group of products, the last one
-# there, or one in tensor memory; or, from the last number on, its warp waits until so many groups of products
-# are left.
+# it needs constants whose addresses its issue tells, or asks for the phase of a barrier in memory; it
+# is a product in its warp's group of products, the last one there, or one in tensor memory; or, from the last
+# number on, its warp waits until so many groups of products are left.
 NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, COPIES_IN_BULK, FOLLOWS_COPIES, FENCES, FOLLOWS_PRODUCTS = range(7)
-ASKS_PHASE, JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY, AWAITS_PRODUCTS = range(7, 12)
+NEEDS_CONSTANTS, ASKS_PHASE, JOINS_PRODUCTS, CLOSES_PRODUCTS, MULTIPLIES_IN_MEMORY = range(7, 12)
+AWAITS_PRODUCTS = 12
+
+INDEXED = -1
+"""In place of a line of constants."""
 
 # An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
 PER_SM, IN_PARTS = 1, 2
@@ -143,6 +147,8 @@ _CONSTANTS = (
     " fetch_lines l0_lines l0s l0_sub_cores first_l0 first_l1i prefetch_lines l0_miss"
     " fetch_interval fetch_l2 fetch_warm"
     " l1_miss preloaded_lines"
+    " first_operands first_loads constant_line_bytes constant_lines second_lines second_room"
+    " load_miss operand_miss second_miss"
 )
 _PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans_kept"
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
@@ -161,6 +167,7 @@ OP = _narrow(
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks backlog spare crowded fraction", "i8"),
     ("address_pass_ticks lane_bytes past_l1 passes_inactive sector_ticks operand_ticks past_ticks", "i8"),
+    ("constant", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -170,7 +177,10 @@ been read; ``extra`` is what a wide load or a copy takes longer on its way back,
 least; of a bulk copy ``stage_ticks`` is what a sector takes of the port, and ``tail`` how long after that its
 bytes have been read (0: nobody asks); ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
-the line of code that it is in; ``joins`` and ``groups_left`` are what it does to its warp's groups of copies;
+the line of code that it is in, or -1 less that where a warp that comes to it needs a line of constants, too;
+``constant`` is the number + 1 of the line of constants that it reads, `INDEXED` where its source tells the
+addresses, or 0; ``joins`` and ``groups_left`` are what it does to its
+warp's groups of copies;
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
@@ -393,6 +403,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "line": LINE,
     "bucket": LINK,
     "fetched": CELL,  # by L0 and line, where L0s hold all of the code: when a line is there (`fetch`)
+    "second": CELL,  # by SM and line of the second cache of constants: when it is there, plus 1, or 0
     "slice": SLICE,
     "merged": MERGED,  # by group of SMs and place, where reads merge
     "ready": CELL,  # when each sector of each line of L2 is there, in ticks

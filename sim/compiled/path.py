@@ -7,6 +7,7 @@ the SM (`arbitrate`). All that follows is known in that moment, but for what L2 
 
 from __future__ import annotations
 
+from smlab.sim.compiled.fetch import constants_there
 from smlab.sim.compiled.jit import (
     access_at,
     address_of,
@@ -124,6 +125,8 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
             sm.store_passes += passes
         else:
             sm.load_passes += passes
+    elif op.store == CONSTANT and op.constant != 0:
+        job.work = constants_there(st, i, w, now)
     if job.row >= 0:
         out = job_row_at(st, job.row)
         out.sm, out.sequence, out.warp, out.slot = i, sm.jobs, warp.row, op.slot
@@ -275,8 +278,9 @@ def take(st: State, i: int, s: int, now: int) -> None:
     sm.stage_carry = ticks & FRACTION
     sm.stage_occupied += wavefronts
     sm.arbiter_free = now + 1
-    begin = now
+    begin, late = now, 0
     if op.store == CONSTANT:
+        late = max(0, job.work - now)  # what it reads may not be there yet
         sm.constant_free = now + st.constant_interval * max(1, job.passes)
     else:
         if st.stage_entries != 0:
@@ -306,7 +310,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         sm.cas_area += op.cas * (completion - job.issue)
         sm.atomic_until = max(sm.atomic_until, completion)
     else:
-        completion = max(
+        completion = late + max(
             end + 1,
             begin + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * op.later_ticks) >> TICK_BITS),
         )

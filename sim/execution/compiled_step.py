@@ -203,6 +203,8 @@ def _after_issue(op, warp, context, pc, state, lanes):  # type: ignore[no-untype
                 mark_access(op, warp, context, code, lanes)
             if space == d.LOCAL and code != d.COPY:
                 _place_local(op, warp, context, lanes)
+    elif code == d.LOAD_CONSTANT:
+        may = ON_REGISTERS
     block, following = at(warp, memory_layout.BLOCK), at(warp, memory_layout.PC)
     if code == d.BARRIER:
         following = pc + 1

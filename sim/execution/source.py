@@ -42,13 +42,22 @@ from smlab.sim.isa.decode.control import (
     is_system_fence,
 )
 from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.decode.operands import constant_place
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
 from smlab.sim.isa.meanings.interpreter import Interpreter
-from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation, without_collection
+from smlab.sim.lowering import (
+    INDEXED_CONSTANT,
+    NO_CONSTANT,
+    LoweredKernel,
+    LoweredProgram,
+    Operation,
+    without_collection,
+)
 from smlab.sim.machine import (
     ADDRESS_REGISTERS,
     NO_REQUEST,
+    ConstantTiming,
     Machine,
     PipeTiming,
     RequestTicks,
@@ -316,6 +325,9 @@ def pipe_of(micro: MicroOperation, reads: int, machine: Machine) -> PipeTiming |
         columns = f["registers"] << f["packs"] << (f["lane_shape"] >= d.BITS_64)
         passes = 2 if f["lane_shape"] == d.BITS_256 else 1  # whose columns of one parity meet in a bank
         return machine.tensor_memory_timing(columns * passes, micro.code == d.TENSOR_STORE)
+    uniform = machine.pipes["uniform"]
+    if micro.instruction.opcode == "ULDC" and machine.uniform_constant_cycles < uniform.interval_cycles:
+        return dataclasses.replace(uniform, interval_cycles=machine.uniform_constant_cycles)
     if cls.unit is Unit.PIPE and cls.pipe in _BANKED:
         timing = machine.pipes[cls.timing]
         interval = timing.interval_cycles * cls.intervals
@@ -366,6 +378,32 @@ def _sources(instruction: SassInstruction) -> Iterator[tuple[int, Operand]]:
     return enumerate(operand for operand in split_operands(instruction)[1] if operand.kind != "predicate")
 
 
+def constant_lines(code: Sequence[MicroOperation], timing: ConstantTiming | None, brought: int) -> list[int]:
+    """The line of constants that each instruction reads, or what stands in place of one.
+
+    Where a cache has room for all that the launch brings, and the code asks for nothing else, nothing ever
+    leaves it: then nobody need look.
+    """
+    lines = [NO_CONSTANT] * len(code)
+    if timing is None:
+        return lines
+    for number, micro in enumerate(code):
+        if micro.code == d.LOAD_CONSTANT:
+            lines[number] = INDEXED_CONSTANT
+            continue
+        for operand in micro.instruction.operands:
+            if (place := constant_place(operand.text)) is not None:
+                lines[number] = place // timing.line_bytes
+    room, kept = timing.first.sets * timing.first.ways, timing.lines_of(brought)
+    loads = [CLASSES[micro.cls].operation == "constant" for micro in code]
+    for of_loads in (True, False):
+        own = [n for n, loaded in enumerate(loads) if loaded == of_loads and lines[n] != NO_CONSTANT]
+        if kept <= room and all(0 <= lines[n] < kept for n in own):
+            for n in own:
+                lines[n] = NO_CONSTANT
+    return lines
+
+
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
     if branches_to_register(micro.instruction):
@@ -412,6 +450,8 @@ def lower_machine_code(
         if any(fences(m.instruction) for m in code)
     }
     reads = reads_of_one_bank(code, machine.register_banks)
+    brought = len(launch.banks[0])
+    constants = constant_lines(code, machine.constants, brought)
     for number, micro in enumerate(code):
         control = micro.instruction.control
         if control is None:
@@ -480,6 +520,7 @@ def lower_machine_code(
                 past_l1=asks_l2(micro.instruction),
                 passes_inactive=machine.shared_inactive_passes > 0
                 and micro.instruction.opcode in ("LDS", "STS"),
+                constant_line=constants[number],
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))
@@ -495,4 +536,8 @@ def lower_machine_code(
     )
     check_fits(kernel, machine)
     source = MachineSource(launch, sms, recording=recording)
-    return LoweredKernel(kernel, machine, 0, (program,), source, cluster_blocks=launch.cluster_blocks)
+    return LoweredKernel(
+        *(kernel, machine, 0, (program,), source),
+        cluster_blocks=launch.cluster_blocks,
+        brought_constants=brought,
+    )

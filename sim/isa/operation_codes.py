@@ -170,6 +170,11 @@ LOCAL_PAD: Final = 4608
 same few bytes of each warp's stack lie in all sets, as in caches that hash their addresses."""
 LOCAL_AT: Final = 1 << 46
 """Where local memory lies for the caches: each word of a warp's threads side by side."""
+BANKS: Final = 8
+"""Of constants."""
+BANK_BITS: Final = 16
+"""An address in a bank of constants has the bank's number from this bit on, for the caches."""
+BANK_MASK: Final = (1 << BANK_BITS) - 1
 FIRST_ADDRESS: Final = 0x7F00_0000_0000
 """Where global memory begins; nothing lies below."""
 ON_REGISTERS: Final = 1

@@ -156,13 +156,14 @@ class MemoryPath:
             self.complete_after(job, job.end + job.operation.tail_cycles - now)
         else:
             job.start, job.end = begin, begin + max(1, m.stage_jobs * (wavefronts - 1) + 1)
+            late = max(0, job.due - now)  # of a load of constants that its cache lacks
             conflicts = max(0, job.passes - job.operation.hidden_wavefronts)
             ready = begin + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
             if unit is Unit.GLOBAL:
                 if self.l1.serve(job, ready):
                     self.request_free_at += m.pending_cycles
             else:
-                self.complete_after(job, max(job.end + 1, ready) - now)
+                self.complete_after(job, max(job.end + 1, ready) + late - now)
         self.sm.room_in(own.index)
         if own.jobs:
             self._next(own)

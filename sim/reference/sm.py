@@ -25,9 +25,10 @@ from smlab.sim.instruction_source import (
     ReferenceSource,
 )
 from smlab.sim.instructions import Reason, Unit
-from smlab.sim.lowering import LoweredKernel, Operation
+from smlab.sim.lowering import INDEXED_CONSTANT, NO_CONSTANT, LoweredKernel, Operation
 from smlab.sim.machine import TICK_BITS
 from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.constants import ConstantCaches
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
 from smlab.sim.reference.memory import MemorySystem, parts_of, passes_needed
@@ -76,6 +77,10 @@ class StreamingMultiprocessor:
         self.source = shared.source
         self.instruction_stalls = shared.instruction_stalls
         self.front_end = FrontEnd(machine, len(shared.instruction_stalls))
+        self.constants: ConstantCaches | None = None
+        if machine.constants is not None:
+            brought = lowered.brought_constants
+            self.constants = ConstantCaches(machine.constants, machine.schedulers, brought)
         self.rooms: set[int] = set()
         self.left: dict[int, int] = {}  # when the last block of each room exited
         self.resident_blocks = 0
@@ -258,6 +263,8 @@ class StreamingMultiprocessor:
         stalled = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         if state == AWAITS and self.machine.wakes_waiting_warps and operation.asks_phase:
             stalled = max(stalled, self.source.complete_at(self.index, warp.slot))
+        if operation.constant_line == INDEXED_CONSTANT and operation.cls.unit is Unit.PIPE and warp.lanes:
+            stalled = max(stalled, self._constant_there(warp, operation, now))
         warp.result_at[STALL_SLOT] = max(stalled, fence_end)
         if state == GOES_ON and self.source.pc(self.index, warp.slot) != operation.slot + 1:
             arrived = now + self.machine.taken_branch_cycles
@@ -329,11 +336,26 @@ class StreamingMultiprocessor:
 
     def _fetch(self, warp: MachineCodeWarp, place: int) -> None:
         """A warp goes on to the instruction at ``place``, which must come if it is in another line of
-        code."""
+        code; so must its operand in constant memory."""
         line = self.front_end.line_of(place)
         if line != warp.line:
             warp.line = line
             warp.fetched = self.front_end.fetch(self.scheduler_of(warp).index, line, self.clock.now)
+        operation = warp.program.operations[place]
+        if operation.constant_line >= 0 and operation.cls.operation != "constant":
+            ready = self._constant_there(warp, operation, self.clock.now)
+            warp.fetched = max(warp.fetched, ready)
+
+    def _constant_there(self, warp: MachineCodeWarp, operation: Operation, now: int) -> int:
+        """When the constants are there that an instruction reads; 0 where it reads none."""
+        if self.constants is None or operation.constant_line == NO_CONSTANT:
+            return 0
+        lines = [operation.constant_line]
+        if operation.constant_line == INDEXED_CONSTANT:
+            lines = self.constants.lines_at(warp.addresses)
+        if operation.cls.operation == "constant":
+            return self.constants.load(lines, now + self.machine.front_cycles)
+        return self.constants.operand(self.scheduler_of(warp).index, lines, now)
 
     def _result_at(self, warp: Warp, operation: Operation, cycle: int) -> None:
         warp.result_at[operation.slot] = max(warp.result_at[operation.slot], cycle)
@@ -360,6 +382,8 @@ class StreamingMultiprocessor:
             self.atomic_cas.change(now, operation.cls.operation == "cas")
             self.atomic_lanes += job.lanes
             self.atomic_passes += job.passes
+        elif operation.cls.operation == "constant" and isinstance(warp, MachineCodeWarp):
+            job.due = self._constant_there(warp, operation, now)
         elif operation.cls.unit is Unit.SHARED:
             self.shared_passes[operation.cls.operation] += job.passes if job.lanes else 0
         self.path.accept(job, subcore)

@@ -56,7 +56,7 @@ class Job:
         self.addresses: list[int] = []
         self.returns = -1  # when the sectors that a load asked L2 for are in L1, once that is known
         self.awaited = 0  # loads, itself included, whose sectors it needs and whose return is not known yet
-        self.due = 0  # the latest of the returns that are known
+        self.due = 0  # the latest of the returns that are known; of a load of constants, of its lines
         self.followers: list[Job] = []  # loads that wait for what this one asked L2 for
 
 

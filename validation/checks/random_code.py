@@ -2,8 +2,8 @@
 
 A piece is a listing with encodings (only the control codes in them mean anything): arithmetic of all kinds,
 predicates, forward branches and short loops with convergence barriers, shared and global memory, atomics,
-exchanges between lanes, barriers. Control codes are random too; what waits for what need not make sense, as
-both engines execute at issue.
+exchanges between lanes, barriers, and constants, by loads and as operands. Control codes are random too; what
+waits for what need not make sense, as both engines execute at issue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from smlab.hw_bench.sass.image import listed_image
 from smlab.sim import Record
 from smlab.sim.execution.source import lower_machine_code
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, FetchTiming, Machine, ReadMerging, machine_from
+from smlab.sim.machine import (
+    TICKS_PER_CYCLE,
+    CacheShape,
+    ConstantTiming,
+    FetchTiming,
+    Machine,
+    ReadMerging,
+    machine_from,
+)
 from smlab.sim.policies import POLICIES
 from smlab.sim.simulate import ENGINES
 from smlab.sim.traces.compare import first_difference
@@ -32,10 +40,15 @@ REGISTERS: Final = 16
 frame."""
 WORDS: Final = 64
 """Words of shared memory, and of the global array that pieces work on."""
+TABLE_BYTES: Final = 8192
+"""Of a table in constant memory, which no first cache of constants holds."""
+TABLE_BANK: Final = 3
 
 _COMPARE: Final = ("LT", "EQ", "LE", "GT", "NE", "GE")
 _TEMPLATES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_BINARY, _SHARED, _GLOBAL = (_TEMPLATES[kind] for kind in ("arithmetic", "shared", "global"))
+_BINARY, _SHARED, _GLOBAL, _CONSTANTS = (
+    _TEMPLATES[kind] for kind in ("arithmetic", "shared", "global", "constants")
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +64,12 @@ class Outcome:
 
 
 class Writer:
-    """Writes one piece as a listing, instruction by instruction."""
+    """Writes one piece as a listing, instruction by instruction; ``constants`` are how much of it reads the
+    table."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, constants: float) -> None:
         self.random = np.random.default_rng(seed)
+        self.constants = constants
         self.lines: list[str] = []
         self.labels = 0
         self.address = 0
@@ -96,6 +111,9 @@ class Writer:
             "s": f"{int(r.integers(40)):#x}",
             "t": f"{int(r.integers(1, 32)):#x}",
         }
+        if self.constants:
+            places["table"] = f"{8 * int(r.integers(TABLE_BYTES // 8)):#x}"
+            places["c3"] = f"c[{TABLE_BANK:#x}][{places['table']}]"
         places |= {"lut": f"{int(r.integers(256)):#x}", "cmp": self.pick(*_COMPARE)}
         return template.format(**places)
 
@@ -110,6 +128,10 @@ class Writer:
             self.branch(depth, length // 3)
         elif kind < 0.16 and depth < 2 and length > 3:
             self.loop(depth, length // 3)
+        elif kind > 1 - self.constants:
+            self.put(f"LOP3.LUT R20, {self.filled('{a}')}, {TABLE_BYTES // 2 - 8:#x}, RZ, 0xc0, !PT")
+            self.put(self.filled("UMOV UR5, {table}"))
+            self.put(self.filled(self.pick(*_CONSTANTS)), guarded=True)
         elif kind < 0.30:
             source = self.filled("{a}")
             self.put(f"LOP3.LUT R20, {source}, 0x7c, RZ, 0xc0, !PT")
@@ -157,9 +179,10 @@ class Writer:
         self.put(f"BSYNC B{depth}")
 
 
-def piece(seed: int, length: int = 8) -> Function:
-    """A kernel ``(inout int[WORDS], out int[threads][REGISTERS])`` of random code."""
-    w = Writer(seed)
+def piece(seed: int, length: int = 8, constants: float = 0.0) -> Function:
+    """A kernel ``(inout int[WORDS], out int[threads][REGISTERS])`` of random code, which reads a table in
+    constant memory in a part of its statements."""
+    w = Writer(seed, constants)
     w.put("S2R R0, SR_TID.X")
     w.put("S2R R1, SR_CTAID.X")
     w.put("MOV R24, c[0x0][0x160]")
@@ -206,8 +229,8 @@ def _moved(line: str, by: int) -> str:
 
 
 def _machine(gpu: str, random: np.random.Generator) -> Machine:
-    """The GPU with a policy drawn, and for half of the pieces with instruction caches that are too small
-    and few places for atomics."""
+    """The GPU with a policy drawn, and for half of the pieces with caches of instructions and of constants
+    that are too small, and few places for atomics."""
     machine = machine_from(load_gpu(gpu), str(random.choice(sorted(POLICIES))))
     if random.random() < 0.5:
         return machine
@@ -228,15 +251,33 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
     )
     merging = ReadMerging(*(int(random.integers(0, most)) for most in (200, 5, 3 * TICKS_PER_CYCLE)))
     few = dataclasses.replace(machine.global_atomics, in_flight=int(random.integers(1, 6)))
-    return dataclasses.replace(machine, fetch=fetch, l2=l2, read_merging=merging, global_atomics=few)
+    line = int(random.choice([16, 64, 256]))
+    constants = ConstantTiming(
+        line_bytes=line,
+        first=CacheShape(int(random.integers(1, 4)), int(random.integers(1, 5))),
+        load_miss_cycles=int(random.integers(1, 90)),
+        operand_miss_cycles=int(random.integers(1, 90)),
+        second_lines=int(random.integers(1, 5)),
+        second_miss_cycles=int(random.integers(0, 300)),
+    )
+    return dataclasses.replace(
+        machine,
+        fetch=fetch,
+        l2=l2,
+        read_merging=merging,
+        global_atomics=few,
+        constants=None if random.random() < 0.2 else constants,
+        uniform_constant_cycles=int(random.integers(1, 3)),
+    )
 
 
 def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:
     """Run a piece in both engines: registers (stored at the end), memory, cycles, counters, stalls."""
     random = np.random.default_rng(seed)
     blocks, threads, sms = int(random.integers(1, 4)), int(random.integers(8, 65)), int(random.integers(1, 3))
-    function = piece(seed, length)
-    image = listed_image(function)
+    function = piece(seed, length, constants=0.2)
+    table = np.random.default_rng(seed).integers(0, 256, TABLE_BYTES, dtype=np.uint8)
+    image = dataclasses.replace(listed_image(function), banks={TABLE_BANK: table.tobytes()})
     machine = _machine(gpu, random)
     results, arrays = [], []
     for engine in ("compiled", "simpy"):

@@ -14,6 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import SassInstruction
 from smlab.hw_bench.sass.linking import named_half
 from smlab.sim.isa import memory_layout
+from smlab.sim.isa.operation_codes import BANK_BITS, BANK_MASK, BANKS
 
 M32: Final = (1 << 32) - 1
 _REGISTER: Final = re.compile(
@@ -21,7 +22,7 @@ _REGISTER: Final = re.compile(
 )
 _PLACE: Final = re.compile(r"(?P<register>-?U?R\d{1,3})\.(?P<size>[BH])(?P<number>[0-3])$")
 _CONSTANT: Final = re.compile(
-    r"(?P<sign>[-~]?)(?P<bar>\|?)c\[(?P<bank>0x[0-9a-f]{1,2})\]\[(?P<at>0x[0-9a-f]{1,8})\]"
+    r"(?P<sign>[-~]?)(?P<bar>\|?)c\[(?P<bank>0x[0-9a-f]{1,2})\]\[(?P<at>-?0x[0-9a-f]{1,8})\]"
     r"(?P<rest>[.\w]*)\|?$"
 )
 _INDEXED: Final = re.compile(
@@ -36,7 +37,6 @@ _ADDRESS: Final = re.compile(r"(?:desc\[UR\d+\])?\[(?P<inside>[^\]]*)\]$")
 _SCALES: Final = {".X4": 2, ".X8": 3, ".X16": 4}
 _HARMLESS: Final = frozenset(("", ".reuse"))
 
-BANKS: Final = 8
 MAX_REGISTER: Final = 254
 MAX_UNIFORM: Final = memory_layout.UNIFORM_ROWS - 1
 
@@ -210,7 +210,7 @@ class Operands:
         match = _CONSTANT.match(self.text())
         if match is None or match["sign"] or match["bar"] or match["rest"]:
             raise Unknown(f"the source {self.texts[self.next - 1]}")
-        offset = int(match["at"], 16)
+        offset = _offset_in_bank(match)
         if offset % width:
             raise Unknown("a misaligned constant")
         word = self.rows.constants(int(match["bank"], 16), offset & ~3)
@@ -248,7 +248,7 @@ def source(text: str, minus: str, pair: bool, immediate: Callable[[str], int], r
     if match := _CONSTANT.match(text):
         if match["rest"] not in _HARMLESS:
             raise Unknown(f"the source {text}")
-        bank, offset = int(match["bank"], 16), int(match["at"], 16)
+        bank, offset = int(match["bank"], 16), _offset_in_bank(match)
         words = [rows.constants(bank, offset + 4 * k) for k in range(2 if pair else 1)]
         at, register = rows.place(*words), False
     else:
@@ -386,6 +386,20 @@ def address_fields(text: str) -> dict[str, int]:
 
 def _offset(part: str, text: str) -> int:
     return whole_bits(part, f"of the address {text[:40]} the offset", 32)
+
+
+def _offset_in_bank(match: re.Match[str]) -> int:
+    """Listings print offsets from 32 KiB on as negative ones of 16 bits."""
+    offset = int(match["at"], 16)
+    return offset & BANK_MASK if offset < 0 else offset
+
+
+def constant_place(text: str) -> int | None:
+    """Where an operand such as ``c[0x3][0x10]`` lies for the caches of constants; None for another one."""
+    match = _CONSTANT.match(text.replace(" ", ""))
+    if match is None or int(match["bank"], 16) >= BANKS:
+        return None
+    return int(match["bank"], 16) << BANK_BITS | _offset_in_bank(match) & BANK_MASK
 
 
 def indexed_constant(text: str) -> dict[str, int] | None:

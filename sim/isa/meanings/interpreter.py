@@ -92,6 +92,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpTensorMemory):
                 addresses = self._placed_local(micro, w)
         elif micro.code in (d.MATCH, d.LOAD_CONSTANT, d.TENSOR_PRODUCT, d.TENSOR_COPY):
             passes = w.passes
+            if micro.code == d.LOAD_CONSTANT:
+                addresses = [w.addresses[lane] for lane in members(w.lanes)]
         if self.recording is not None:
             number = w.block.index * self.launch.warps_per_block + w.number
             self.recording.add(number, w.last_pc, w.lanes, asked)

@@ -18,7 +18,7 @@ from smlab.sim.isa.meanings.warp_state import (
     WarpState,
     members,
 )
-from smlab.sim.isa.operation_codes import SHARED_WINDOW
+from smlab.sim.isa.operation_codes import BANK_BITS, BANK_MASK, SHARED_WINDOW
 from smlab.sim.isa.vector_operation import M32
 
 
@@ -135,7 +135,8 @@ class WarpExchange(WarpOperands):
         row = self.row(w, micro, "a")
         w.passes = max(1, len({((row[lane] + f["offset_bytes"]) & M32) >> 2 for lane in members(lanes)}))
         for lane in members(lanes):
-            address = (self.row(w, micro, "a")[lane] + f["offset_bytes"]) & M32
+            address = (row[lane] + f["offset_bytes"]) & M32
+            w.addresses[lane] = f["bank"] << BANK_BITS | address & BANK_MASK
             if address & (min(width, 4) - 1):
                 raise Fault(memory_layout.MISALIGNED, lane, address)
             if address + width > len(bank):

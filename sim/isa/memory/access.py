@@ -64,7 +64,7 @@ from smlab.sim.isa.memory_layout import (
     WARP_OF_BLOCK,
     WORDS,
 )
-from smlab.sim.isa.operation_codes import LOCAL_WINDOW, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import BANK_BITS, BANK_MASK, LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.isa.vectors.word_access import (
     FULL,
     I_A,
@@ -574,6 +574,7 @@ def load_constant(op: int, warp: int, launch: int, lanes: int) -> Any:
             return fault(warp, MISALIGNED, lane, address)
         if address + width > get64(table + 8):
             return fault(warp, OUT_OF_BOUNDS, lane, address)
+        put64(warp + 8 * (ADDRESSES + lane), at(op, I_BANK) << BANK_BITS | (address & BANK_MASK))
         place = get64(table) + address
         if width == 1:
             put32(dst + 4 * lane, get8s(place) if at(op, I_IS_SIGNED) != 0 else get8(place))

@@ -106,3 +106,20 @@ def test_the_interval_of_a_product(gpu: str, opcode: str, cycles: float) -> None
 
 def test_a_type_without_a_rate_takes_the_pipe_s_own_time() -> None:
     assert machine_from(load_gpu("v100")).tensor_timing(product("IMMA.8816.S8.S8")) is None
+
+
+@pytest.mark.parametrize(
+    ("opcode", "interval", "latency"),
+    [("DMMA.8x8x4", 16, 26), ("DMMA.16x8x8", 32, 50), ("DMMA.16x8x16", 64, 82)],
+)
+def test_a_chain_of_products_of_doubles_takes_what_our_h100_takes(
+    opcode: str, interval: int, latency: int
+) -> None:
+    """The second is fitted. Other generations have the latency of all products."""
+    timing = machine_from(load_gpu("h100-sxm")).tensor_timing(product(opcode))
+    assert timing is not None
+    assert (timing.interval_cycles, timing.latency_cycles) == (interval, latency)
+    a100 = machine_from(load_gpu("a100-40"))
+    other = a100.tensor_timing(product(opcode))
+    assert other is not None
+    assert other.latency_cycles == a100.pipes["tensor"].latency_cycles

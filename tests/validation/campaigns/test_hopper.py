@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,13 @@ from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.campaigns.hopper.judge import FITTED, GPU, judged, read_pipes, straight_cycles
+from smlab.validation.campaigns.hopper.memory_units import FITTED as FITTED_CONSTANTS
+from smlab.validation.campaigns.hopper.memory_units import (
+    constant_chain,
+    constant_operands,
+    measured_constants,
+    simulated_constants,
+)
 from smlab.validation.campaigns.hopper.packing import HardwareLaunch, write_pack
 from smlab.validation.campaigns.hopper.pipes import PipeProbe
 
@@ -37,6 +45,23 @@ def test_code_that_l0_does_not_hold_comes_as_fast_as_on_the_card() -> None:
     gpu = load_gpu(GPU)
     assert straight_cycles(1024, gpu)[0] == pytest.approx(1.01, abs=0.03)  # an earlier launch left it
     assert straight_cycles(4096, gpu)[2] == pytest.approx(2.21, rel=0.05)
+
+
+CONSTANTS = [
+    *((constant_chain, 4, 4096, 1), (constant_chain, 16, 2560, 1), (constant_chain, 64, 1536, 1)),
+    *((constant_chain, 64, 2048, 4), (constant_chain, 64, 4096, 8), (constant_operands, 256, 4, 1)),
+    *((constant_operands, 1024, 4, 4), (constant_operands, 64, 64, 1), (constant_operands, 128, 64, 4)),
+]
+
+
+@pytest.mark.parametrize(("make", "first", "second", "warps"), CONSTANTS)
+def test_tables_of_constants_take_what_the_card_takes(
+    make: Callable[[int, int, int], HardwareLaunch], first: int, second: int, warps: int
+) -> None:
+    one = make(first, second, warps)
+    assert one.name not in FITTED_CONSTANTS
+    found = simulated_constants(one, load_gpu(GPU))
+    assert found == pytest.approx(measured_constants()[one.name], rel=0.04)
 
 
 def test_a_pack_names_arrays_for_addresses(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from smlab.sim.isa.meanings import memory
+from smlab.sim.reference.constants import ConstantCaches
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.validation.checks.random_code import compare, piece
 
@@ -25,6 +26,15 @@ def test_pieces_differ_and_have_branches_memory_and_barriers() -> None:
 def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = memory.combined
     monkeypatch.setattr(memory, "combined", lambda *given: right(*given) ^ 1)
+    assert any(compare(seed).difference for seed in range(20))
+
+
+@pytest.mark.parametrize("what", ["_look_up", "load", "operand"])
+def test_a_planted_difference_in_caches_of_constants_is_found(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = getattr(ConstantCaches, what)
+    monkeypatch.setattr(ConstantCaches, what, lambda *given: right(*given) + 1)
     assert any(compare(seed).difference for seed in range(20))
 
 

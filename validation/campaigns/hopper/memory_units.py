@@ -37,6 +37,11 @@ COPIES: Final = 64
 REGION_BYTES: Final = 131072
 TURNS: Final = 6
 """Of code in a row."""
+CHAIN_TURNS: Final = 4
+"""Through a table in constant memory."""
+FITTED: Final = frozenset({"constants|chain|64|65536|1", "constants|operands|1024|64|1"})
+"""Launches of constants that constants of generation 9.0 come from: of the chain both turns, of the operands
+the later ones. The rows of 2 KB say what the caches hold."""
 IDLE: Final = 0xFFFFFFFF
 """In place of a region: the SM reads nothing."""
 
@@ -186,21 +191,27 @@ def _pending() -> Iterator[HardwareLaunch]:
                 yield HardwareLaunch(name, "pending loads", code, launch, 3, ("times",), facts=facts)
 
 
+def constant_chain(stride: int, size: int, warps: int) -> HardwareLaunch:
+    """A chain through a table in constant memory, whose steps lie ``stride`` bytes one behind the other."""
+    steps = size // stride
+    table = np.zeros(16384, np.uint32)
+    places = np.arange(steps) * (stride // 4)
+    table[places] = np.roll(places, -1)
+    arguments = [np.zeros(CHAIN_TURNS * warps, np.uint32), np.zeros(1024, np.uint32), np.int32(steps)]
+    more = {"constants": {"table": table}}
+    names = ("times", "sink", "steps")
+    code, launch = launch_of("constant_chain", (1, 32 * warps), arguments, names, more)
+    facts: dict[str, int | float | str] = {"stride": stride, "bytes": size, "warps": warps}
+    name = f"constants|chain|{stride}|{size}|{warps}"
+    return HardwareLaunch(name, "constants", code, launch, 3, ("times",), facts=facts)
+
+
 def _constants() -> Iterator[HardwareLaunch]:
     for stride in (4, 16, 64):
         for size in (256, 512, 1024, 1536, 2048, 2560, 3072, 4096, 8192, 16384, 24576, 32768, 49152, 65536):
-            for warps in (1, 4, 8) if stride == 64 else (1,):
-                steps = size // stride
-                table = np.zeros(16384, np.uint32)
-                places = np.arange(steps) * (stride // 4)
-                table[places] = np.roll(places, -1)
-                arguments = [np.zeros(4 * warps, np.uint32), np.zeros(1024, np.uint32), np.int32(steps)]
-                more = {"constants": {"table": table}}
-                names = ("times", "sink", "steps")
-                code, launch = launch_of("constant_chain", (1, 32 * warps), arguments, names, more)
-                facts: dict[str, int | float | str] = {"stride": stride, "bytes": size, "warps": warps}
-                name = f"constants|chain|{stride}|{size}|{warps}"
-                yield HardwareLaunch(name, "constants", code, launch, 3, ("times",), facts=facts)
+            yield from (
+                constant_chain(stride, size, warps) for warps in ((1, 4, 8) if stride == 64 else (1,))
+            )
 
 
 _HEAD: Final = r"""
@@ -212,7 +223,7 @@ __device__ __forceinline__ u32 now() {
 
 def constant_operands(count: int, stride: int, warps: int) -> HardwareLaunch:
     """So many multiply-adds in a row. Their operands in constant memory lie ``stride`` bytes one behind the
-    other."""
+    other. The compiler loads them to uniform registers, the first ones ahead of the loop."""
     kernel = f"operands_{count}_{stride}"
     links = "".join(
         f"x{k % 4} = __fmaf_rn(x{k % 4}, table[{k * stride // 4}], x{k % 4});" for k in range(count)
@@ -330,10 +341,33 @@ def measured() -> dict[str, float]:
         found[f"{row['how']}|{row['pattern']}|{row['wait']}"] = float(row["median_cycles"])
     for row in _rows("pending-loads.csv"):
         found[f"pending|{PENDING.index(row['loads'])}|{row['width']}|{row['warps']}"] = float(row["cycles"])
+    for name, (_, later) in measured_constants().items():
+        found[name] = later
     for row in _rows("code-places.csv"):
         name = f"places|{row['places']}|{row['instructions']}|{row['warp_stride']}"
         found[name] = float(row["later_cycles_an_instruction"])
     return found
+
+
+def measured_constants() -> dict[str, tuple[float, float]]:
+    """Cycles of a step on the card in the first turn and in later ones."""
+    found = {}
+    for row in _rows("constants.csv"):
+        first = row["steps"] if row["how"] == "operands" else row["stride_bytes"]
+        second = row["stride_bytes"] if row["how"] == "operands" else row["table_bytes"]
+        name = f"constants|{row['how']}|{first}|{second}|{row['warps']}"
+        found[name] = float(row["first_turn_cycles_a_step"]), float(row["later_cycles_a_step"])
+    return found
+
+
+def simulated_constants(one: HardwareLaunch, gpu: Gpu) -> tuple[float, float]:
+    """The same as simulated."""
+    chain = "count" not in one.facts
+    steps = int(one.facts["bytes"]) // int(one.facts["stride"]) if chain else int(one.facts["count"])
+    run_machine_code(one.launch, gpu, sms=1)
+    times = np.asarray(one.launch.arguments[0]).astype(np.float64)
+    steps_took = times.reshape(CHAIN_TURNS if chain else TURNS, -1).mean(axis=1) / steps
+    return float(steps_took[0]), float(steps_took[1:].mean())
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -356,6 +390,8 @@ def counted() -> dict[str, tuple[float, float]]:
 
 def simulated(one: HardwareLaunch, gpu: Gpu) -> tuple[float, float, float]:
     """The same three figures of a launch as simulated."""
+    if one.group == "constants":
+        return simulated_constants(one, gpu)[1], 0.0, 0.0
     shared = one.group == "shared reads"
     if shared:  # Simulated SMs are numbered group by group.
         numbers = [int(row["sm"]) for row in _rows("sm-groups.csv")]
@@ -377,7 +413,7 @@ def simulated(one: HardwareLaunch, gpu: Gpu) -> tuple[float, float, float]:
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("patterns", nargs="*", default=["rows|*", "places|*", "pending|*"])
+    parser.add_argument("patterns", nargs="*", default=["rows|*", "places|*", "pending|*", "constants|*"])
     parser.add_argument("--pack", type=Path)
     asked = parser.parse_args(given)
     if asked.pack:
