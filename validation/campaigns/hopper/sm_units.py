@@ -1,9 +1,10 @@
-"""One SM, and many beside each other: code that caches do not hold, warps that wait and what they cost others,
-compare-and-swaps, gathers from L1, data read twice, conversions of bytes.
+"""One SM, and many beside each other: code that caches do not hold, warps that wait and what they cost
+others, compare-and-swaps, gathers from L1, data read twice, conversions of bytes.
 
-``python -m smlab.validation.campaigns.hopper.sm_units --pack PACK.zip`` writes the launches; ``--out OUT.jsonl``
-reads what `replay` wrote of them. It prints the card's figures and, where ``--simulate`` matches a name, the
-simulator's beside them; ``--csv FOLDER`` writes a table a group. Without ``--out`` there is no card.
+``python -m smlab.validation.campaigns.hopper.sm_units --pack PACK.zip`` writes the launches. ``--out
+OUT.jsonl`` reads what `replay` wrote of them: it prints the card's figures and, where ``--simulate`` matches
+a name, the simulator's beside them. ``--csv FOLDER`` writes a table a group. Without ``--out`` there is no
+card.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ DELAYS: Final = (100, 300, 1000, 3000, 10000, 50000)
 REPEATS: Final = 4
 ROUNDS: Final = 256
 STEPS: Final = 32
-TABLES_KB: Final = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
-TABLE_TURNS: Final = 6
+TABLES_KB: Final = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 320)
+CHASED_KB: Final = (64, 128, 144, 160, 192, 224, 240, 256, 320)
+TABLE_TURNS: Final = 5
 ACTIVE: Final = (1, 4, 8, 16, 32)
 """Warps that convert."""
 CONVERT_TURNS: Final = 3
@@ -103,7 +105,10 @@ extern "C" __global__ void code(u32 *times, u32 *sms, float *sink, const u32 *wa
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
   u32 wait = wait_of[sm];
   if (threadIdx.x == 0) sms[blockIdx.x] = sm;
-  if (wait == {IDLE}u) return;
+  if (wait == {IDLE}u) {{  // It keeps its place until all blocks have theirs, so that each SM has one.
+    while (now() - begin < 10000) __nanosleep(1000);
+    return;
+  }}
   while (now() - begin < wait) {{ }}
   __syncthreads();
   {" else ".join(parts)}
@@ -122,7 +127,7 @@ _STAGGERED: Final = ((1, 64), (1, 128), (1, 256), (8, 16), (8, 32))
 
 
 def _waits_of() -> dict[str, tuple[Words, int]]:
-    """How long each SM waits before it begins (`IDLE`: it does not), and the size of the grid's one cluster."""
+    """How long each SM waits before it begins (`IDLE`: it does not), and the size of the one cluster."""
     sms, none = np.arange(SMS), _zeros(SMS)
     groups = _group_sms()
     first_of_each = [members[0] for members in groups.values()]
@@ -176,17 +181,19 @@ def _groups() -> Iterator[HardwareLaunch]:
     for size in (2, 4, 8, 16):
         for blocks in (112, 96) if size == 16 else (128,):
             more = {"cluster_shape": (size, 1, 1), "dynamic_shared_bytes": ALONE}
-            cubin, launch = launch_of("group_members", (blocks, 32), [_zeros(blocks)], ("sms",), more, _cubin())
+            cubin, launch = launch_of(
+                "group_members", (blocks, 32), [_zeros(blocks)], ("sms",), more, _cubin()
+            )
             facts: dict[str, int | float | str] = {"cluster": size}
             name = f"groups|{size}|{blocks}"
             yield HardwareLaunch(name, "groups", cubin, launch, 3, ("sms",), facts=facts)
 
 
 def code_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
-    """Cycles an instruction of the first turn and of later ones: over SMs, of the fastest, median, slowest."""
+    """Cycles an instruction, of the first turn and of later ones, by SM: the median, the least, the most."""
     places, turns = int(one.facts["places"]), int(one.facts["turns"])
-    times = arrays["times"].reshape(-1, turns, places)
-    times = times[times[:, 0, 0] > 0] / (int(one.facts["kilobytes"]) * 64)
+    cycles = arrays["times"].reshape(-1, turns, places)
+    times = cycles[cycles[:, 0, 0] > 0] / (int(one.facts["kilobytes"]) * 64)
     later = times[:, 1:].mean(axis=(1, 2))
     found = {"SMs": len(times), "first": np.median(times[:, 0].mean(axis=1)), "median": np.median(later)}
     return {**found, "least": later.min(), "most": later.max()}
@@ -199,7 +206,7 @@ WAITS: Final[Mapping[str, tuple[str, int]]] = {
     "test": ("wait_test", 0),
     "named": ("wait_named", 0),
     "hint100": ("wait_hint", 100),
-    "hint10000000": ("wait_hint", 10_000_000),
+    "hint1000000": ("wait_hint", 1_000_000),
     "copy16": ("wait_copy_try", 16),
     "copy1024": ("wait_copy_try", 1024),
     "copy16384": ("wait_copy_try", 16384),
@@ -225,8 +232,8 @@ def _waits() -> Iterator[HardwareLaunch]:
 
 
 def wait_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
-    """Cycles from the clock before the arrival to the clock behind the wait, of the first warp and of the last
-    one, by the delay: the median of repeats."""
+    """Cycles from the clock before the arrival to the clock behind the wait, of the first warp and of the
+    last one, by the delay: the median of repeats."""
     times = arrays["times"].reshape(len(DELAYS), REPEATS, int(one.facts["warps"]), 2)
     woken = (times[:, :, 1:, 1] - times[:, :, :1, 0]).astype(np.int32)[:, 1:]
     found: Figures = {}
@@ -290,8 +297,8 @@ def _all_words() -> Iterator[HardwareLaunch]:
 
 
 def words_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
-    """Cycles of a warp until its results are there, and until a fence behind them; those of an SM's warps, from
-    the first one's begin to the last one's end."""
+    """Cycles of a warp until its results are there, and until a fence behind them; those of an SM's warps,
+    from the first one's begin to the last one's end."""
     times = arrays["times"].reshape(-1, 4)
     cycles = (times[:, 2:] - times[:, 1:2]).astype(np.float64)
     whole = []
@@ -306,43 +313,40 @@ def words_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
 
 
 def _tables() -> Iterator[HardwareLaunch]:
-    words_of = np.array([256 * size for size in TABLES_KB], np.uint32)
-    facts: dict[str, int | float | str]
-    sizes = len(TABLES_KB)
     for shared in (0, 96 << 10):
-        more = {"dynamic_shared_bytes": shared}
         for warps in (1, 8):
-            arguments = [
-                *(_zeros(sizes * TABLE_TURNS * warps), _zeros(4), _zeros(int(words_of[-1])), words_of.copy()),
-                *(np.int32(sizes), np.int32(TABLE_TURNS)),
-            ]
-            names = ("times", "sink", "data", "words_of", "sizes", "turns")
-            cubin, launch = launch_of("gather", (1, 32 * warps), arguments, names, more, _cubin())
-            facts = {"warps": warps}
-            name = f"gather|{warps}|{shared}"
-            yield HardwareLaunch(name, "gather", cubin, launch, 3, ("times",), facts=facts)
-        for order in (0, 1):
-            arguments = [
-                *(_zeros(2 * sizes * TABLE_TURNS), _zeros(4), _zeros(int(words_of[-1])), words_of.copy()),
-                *(np.int32(x) for x in (sizes, TABLE_TURNS, order)),
-            ]
-            names = ("times", "sink", "data", "words_of", "sizes", "turns", "order")
-            cubin, launch = launch_of("chase", (1, 1), arguments, names, more, _cubin())
-            name = f"chase|{('random', 'lines')[order]}|{shared}"
-            yield HardwareLaunch(name, "chase", cubin, launch, 3, ("times",))
+            times = _zeros(len(TABLES_KB) * TABLE_TURNS * warps)
+            yield _table("gather", f"gather|{warps}|{shared}", times, TABLES_KB, shared)
+        for order in ("random", "lines"):
+            times = _zeros(2 * len(CHASED_KB) * TABLE_TURNS)
+            yield _table("chase", f"chase|{order}|{shared}", times, CHASED_KB, shared)
+
+
+def _table(kernel: str, name: str, times: Words, sizes: Sequence[int], shared: int) -> HardwareLaunch:
+    arguments: list[Any] = [times, _zeros(4), _zeros(256 * max(sizes)), 256 * np.array(sizes, np.uint32)]
+    arguments += [np.int32(len(sizes)), np.int32(TABLE_TURNS)]
+    names, threads = ["times", "sink", "data", "words_of", "sizes", "turns"], 1
+    if kernel == "gather":
+        threads = 32 * int(name.split("|")[1])
+    else:
+        arguments.append(np.int32("lines" in name))
+        names.append("order")
+    more = {"dynamic_shared_bytes": shared}
+    cubin, launch = launch_of(kernel, (1, threads), arguments, names, more, _cubin())
+    return HardwareLaunch(name, kernel, cubin, launch, 3, ("times",), facts={"threads": threads})
 
 
 def gather_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
     """Cycles a load of 32 random words, by the kilobytes of the table, in the last three turns."""
-    times = arrays["times"].reshape(len(TABLES_KB), TABLE_TURNS, int(one.facts["warps"])) / 256
-    return {f"{size} KB": float(t) for size, t in zip(TABLES_KB, times[:, 3:].mean(axis=(1, 2)), strict=True)}
+    times = arrays["times"].reshape(len(TABLES_KB), TABLE_TURNS, int(one.facts["threads"]) // 32) / 256
+    return {f"{size} KB": float(t) for size, t in zip(TABLES_KB, times[:, 2:].mean(axis=(1, 2)), strict=True)}
 
 
 def chase_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
     """Mean cycles of a load, and which part of the loads missed L1, in the last three turns."""
-    times = arrays["times"].reshape(len(TABLES_KB), TABLE_TURNS, 2)[:, 3:].mean(axis=1) / 2048
+    times = arrays["times"].reshape(len(CHASED_KB), TABLE_TURNS, 2)[:, 2:].mean(axis=1) / 2048
     found: Figures = {}
-    for size, (cycles, slow) in zip(TABLES_KB, times, strict=True):
+    for size, (cycles, slow) in zip(CHASED_KB, times, strict=True):
         found |= {f"{size} KB": float(cycles), f"{size} KB missed": float(slow)}
     return found
 
@@ -444,7 +448,9 @@ def launches() -> Iterator[HardwareLaunch]:
 
 def simulated(one: HardwareLaunch, gpu: Gpu) -> Figures:
     """The same figures, simulated."""
-    arrays = {name: np.asarray(value) for name, value in zip(one.launch.names, one.launch.arguments, strict=True)}
+    arrays = {
+        name: np.asarray(value) for name, value in zip(one.launch.names, one.launch.arguments, strict=True)
+    }
     if "wait_of" in arrays:  # Simulated SMs are numbered group by group.
         waits = arrays["wait_of"]
         waits[:] = waits[[sm for members in _group_sms().values() for sm in members]]
