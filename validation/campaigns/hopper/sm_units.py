@@ -491,6 +491,20 @@ def members(path: Path) -> list[list[int]]:
     return [[sm for sm in group_of if group_of[sm] == group] for group in sorted(set(group_of.values()))]
 
 
+def code_by_sm(path: Path, ours: Mapping[str, HardwareLaunch]) -> Iterator[list[Any]]:
+    """Cycles an instruction on each SM in each turn, of a later launch: the mean of its warps."""
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        one = ours.get(row["name"])
+        if one is None or one.group != "code" or "kept" not in row:
+            continue
+        arrays, turns = _contents(row["kept"]), int(one.facts["turns"])
+        cycles = arrays["times"].reshape(-1, turns, int(one.facts["places"])).mean(axis=2)
+        for sm, each in sorted(zip(arrays["sms"].tolist(), cycles.tolist(), strict=True)):
+            if each[0] > 0:
+                yield [one.name, sm, *(round(t / (int(one.facts["kilobytes"]) * 64), 3) for t in each)]
+
+
 def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
@@ -542,6 +556,11 @@ def main(given: Sequence[str] | None = None) -> int:
             print(f"| {' | '.join(row)} |", flush=True)
     if asked.csv:
         _write_tables(asked.csv, rows)
+    if asked.csv and asked.out:
+        with (asked.csv / "sm-units-code-by-sm.csv").open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(("launch", "sm", *(f"turn_{turn}" for turn in range(6))))
+            writer.writerows(code_by_sm(asked.out, ours))
     return 0
 
 
