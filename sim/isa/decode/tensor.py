@@ -157,7 +157,7 @@ def _omma(o: Operands, m: tuple[str, ...]) -> Fields:
 def _scales(o: Operands) -> dict[str, int]:
     """The registers with the scales of rows and of columns, and the uniform one that says whose and which
     bytes of them count."""
-    fields = {}
+    fields: dict[str, int] = {}
     for name, uniform in (("first_scales", False), ("second_scales", False), ("scale_choice", True)):
         text = o.text().removesuffix(".reuse")
         match = _REGISTER.fullmatch(text)

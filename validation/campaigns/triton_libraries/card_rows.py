@@ -30,8 +30,8 @@ def rows() -> Iterator[tuple[str, Callable[[], Call]]]:
         yield f"liger/{name}/backward", partial(_backward, module, function, forward)
     for name, make in FLA.items():
         yield f"fla/{name}", partial(_fla, name, make)
-    for name, (function, shapes) in COMPILED.items():
-        yield f"compiled/{name}", partial(_compiled, function, shapes)
+    for name, (compiled, shapes) in COMPILED.items():
+        yield f"compiled/{name}", partial(_compiled, compiled, shapes)
 
 
 def drawn(*shape: int, of: torch.dtype = BF16) -> torch.Tensor:
@@ -76,10 +76,7 @@ def _liger_with_gradients() -> Iterator[Row]:
     for channels in (128, 512):
         yield (
             *(f"group_norm{channels}", "group_norm", "LigerGroupNormFunction"),
-            lambda channels=channels: (
-                *(drawn(64, channels, 1024, of=FP32), drawn(channels, of=FP32), drawn(channels, of=FP32)),
-                *(channels, channels // 4, 1e-6),
-            ),
+            partial(_images, channels),
         )
     yield "swiglu", "swiglu", "LigerSiLUMulFunction", lambda: (drawn(1024, INNER), drawn(1024, INNER))
     yield "geglu", "geglu", "LigerGELUMulFunction", lambda: (drawn(1024, INNER), drawn(1024, INNER))
@@ -115,6 +112,12 @@ def _liger() -> Iterator[Row]:
         *("embedding", "experimental.embedding", "LigerEmbeddingFunction"),
         lambda: (drawn(32000, 1024), torch.randint(0, 32000, (4, 2048))),
     )
+
+
+def _images(channels: int) -> Sequence[Any]:
+    """64 of 1,024 places, and groups of four channels."""
+    weights = (drawn(channels, of=FP32) for _ in range(2))
+    return (drawn(64, channels, 1024, of=FP32), *weights, channels, channels // 4, 1e-6)
 
 
 def _rotated(length: int) -> Sequence[torch.Tensor]:

@@ -24,6 +24,7 @@ import torch
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.execution import functional
 from smlab.sim.frontends import triton_driver
+from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.hopper.packing import HardwareLaunch, PackWriter
 from smlab.validation.campaigns.triton_libraries import card_kernels, card_rows
@@ -41,7 +42,7 @@ class _Recorder:
         self._row = ""
         self._known: set[tuple[object, ...]] = set()
         self._cubins: dict[int, bytes] = {}
-        self._whole = triton_driver.from_cubin
+        self._whole = from_cubin
         front_door = importlib.import_module("smlab")  # which no room imports
         self._card: Any = front_door.simulated(gpu, sms=1, complete=False)
         self._card._launches.launch = self._launch

@@ -144,11 +144,11 @@ def scaled_sum(first: ScaledLine, second: ScaledLine, c: int, f: dict[str, int])
     if any(exponent == SPECIAL for _, exponent in (*first.scales, *second.scales)):
         return NAN32
     if f["element_type"] != mp.PACKED_E2M1:
-        scaled = [
+        a, b = (
             [(size, exponent + line.scales[0][1] * (exponent != SPECIAL)) for size, exponent in line.numbers]
             for line in (first, second)
-        ]
-        return sum_of_products(*scaled, c, _digits(f), f)
+        )
+        return sum_of_products(a, b, c, _digits(f), f)
     before = number_of(c, _SINGLE)
     if before[1] == SPECIAL:
         return NAN32 if before[0] == NONE else 0x7F800000 | (before[0] < 0) << 31
