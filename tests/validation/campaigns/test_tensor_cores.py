@@ -32,13 +32,18 @@ from smlab.validation.campaigns.tensor_cores.scaled_forms import (
 )
 from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS
 from smlab.validation.campaigns.tensor_memory.products import run_memory_products
+from smlab.validation.campaigns.tensor_memory.scaled_forms import (
+    SCALED_MEMORY_FORMS,
+    run_scaled_memory_products,
+    scaled_memory_factors,
+)
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
 
 JUDGED: dict[str, list[dict[str, Any]]] = json.loads(RESULTS.read_text())
 STORED, OF_GROUPS, IN_MEMORY = JUDGED["rows"], JUDGED["group_rows"], JUDGED["memory_rows"]
-WITH_SCALES = JUDGED["scaled_rows"]
+WITH_SCALES, SCALED_IN_MEMORY = JUDGED["scaled_rows"], JUDGED["scaled_memory_rows"]
 BY_FORM = {(row["form"], row["compute_capability"]): row for row in STORED}
 CASES = [(n, capability) for n, form in enumerate(FORMS) for capability in form.since]
 OFTEN = {(n, form.since[0]) for n, form in enumerate(FORMS) if not form.kind or n % 5 == 0}
@@ -113,6 +118,26 @@ def test_products_with_scales_are_those_that_were_judged(number: int) -> None:
     few = tuple(matrix[:2] for matrix in factors)
     for engine in ("simpy", "compiled"):
         assert np.array_equal(run_scaled_products(form, few, engine), made[:2])  # type: ignore[arg-type]
+
+
+def test_every_form_with_scales_in_tensor_memory_was_judged_and_none_differed() -> None:
+    assert [form.name for form in SCALED_MEMORY_FORMS] == [row["form"] for row in SCALED_IN_MEMORY]
+    assert [row for row in SCALED_IN_MEMORY if row["different"]] == []
+    assert min(row["products"] for row in SCALED_IN_MEMORY) >= 16
+
+
+@pytest.mark.parametrize("number", range(len(SCALED_MEMORY_FORMS)))
+def test_products_with_scales_in_tensor_memory_are_those_that_were_judged(number: int) -> None:
+    """The same; copies bring the scales. The readable engine computes the narrow ones."""
+    form, factors = SCALED_MEMORY_FORMS[number], scaled_memory_factors(number, MEMORY_SHORT)
+    made, _ = run_scaled_memory_products(form, factors)
+    assert digest(made) == SCALED_IN_MEMORY[number]["digest"]
+    if form.n <= 32:
+        read, cycles = run_scaled_memory_products(form, factors, "simpy")
+        again, same = run_scaled_memory_products(form, factors, "compiled")
+        assert np.array_equal(read, made)
+        assert np.array_equal(again, made)
+        assert cycles == same > 0
 
 
 def test_every_form_in_tensor_memory_was_judged_and_none_differed() -> None:

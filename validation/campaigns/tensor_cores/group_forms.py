@@ -10,7 +10,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-SIZES: Final = {"tf32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1, "b1": 1 / 8}
+SIZES: Final = {
+    "tf32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "e4m3": 1,
+    "e5m2": 1,
+    "s8": 1,
+    "u8": 1,
+    "e2m1": 1 / 2,
+    "b1": 1 / 8,
+}
 SPANS: Final = (16, 128, 64, 32)
 ROWS: Final = 64
 _ALIGNED: Final = 1024

@@ -32,6 +32,8 @@ def line_bytes(values: Words, kind: str) -> NDArray[np.uint8]:
     """The bytes of lines of elements, ``(blocks, lines, 32)``."""
     if kind == "b1":
         return np.packbits(values.astype(np.uint8), axis=-1, bitorder="little")
+    if kind == "e2m1":  # two in a byte
+        return (values[..., 0::2] | values[..., 1::2] << np.uint64(4)).astype(np.uint8)
     words: Any = {1: np.uint8, 2: np.uint16, 4: np.uint32}[int(SIZES[kind])]
     return np.ascontiguousarray(values.astype(words)).view(np.uint8)
 

@@ -23,6 +23,12 @@ from smlab.validation.campaigns.tensor_cores.scaled_forms import (
 )
 from smlab.validation.campaigns.tensor_memory.forms import MEMORY_FORMS, MemoryForm
 from smlab.validation.campaigns.tensor_memory.products import run_memory_products
+from smlab.validation.campaigns.tensor_memory.scaled_forms import (
+    SCALED_MEMORY_FORMS,
+    run_scaled_memory_products,
+    scaled_memory_factors,
+    wanted_memory_products,
+)
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PRODUCTS: Final = 2000
@@ -33,8 +39,9 @@ GROUP_SHORT: Final = 2
 MEMORY_SHORT: Final = 1
 """Products whose digest is kept, for tests that have no mmasim."""
 SCALED_PRODUCTS: Final = 2000
-ROW_SETS: Final = ("rows", "group_rows", "memory_rows", "scaled_rows")
-"""Of the results: products by a warp, by groups of warps, in tensor memory, and with scales of blocks."""
+ROW_SETS: Final = ("rows", "group_rows", "memory_rows", "scaled_rows", "scaled_memory_rows")
+"""Of the results: products by a warp, by groups of warps, in tensor memory, and with scales of blocks: by a
+warp, and in tensor memory."""
 ARCHITECTURES: Final = {
     70: "Volta",
     75: "Turing",
@@ -174,6 +181,21 @@ def scaled_judged(number: int, warps: int) -> dict[str, Any]:
     }
 
 
+def scaled_memory_judged(number: int, blocks: int) -> dict[str, Any]:
+    """One form in tensor memory with scales of blocks."""
+    form, factors = SCALED_MEMORY_FORMS[number], scaled_memory_factors(number, blocks)
+    made, wanted = run_scaled_memory_products(form, factors)[0], wanted_memory_products(form, factors)
+    short, _ = run_scaled_memory_products(form, scaled_memory_factors(number, MEMORY_SHORT))
+    return {
+        "form": form.name,
+        "judge": "mmasim",
+        "products": blocks,
+        "elements": made.size,
+        "different": int((made != wanted).sum()),
+        "digest": digest(short),
+    }
+
+
 def judged(number: int, capability: int, warps: int) -> dict[str, Any]:
     """One form on one architecture: how many elements differ."""
     form, factors = FORMS[number], factors_of(number, capability, warps)
@@ -219,6 +241,9 @@ def main() -> None:
         found["memory_rows"] = [_told(memory_judged(n, MEMORY_PRODUCTS)) for n in range(len(MEMORY_FORMS))]
     if "scaled_rows" in asked:
         found["scaled_rows"] = [_told(scaled_judged(n, SCALED_PRODUCTS)) for n in range(len(SCALED_FORMS))]
+    if "scaled_memory_rows" in asked:
+        numbers = range(len(SCALED_MEMORY_FORMS))
+        found["scaled_memory_rows"] = [_told(scaled_memory_judged(n, MEMORY_PRODUCTS)) for n in numbers]
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     wrong = sum(bool(row["different"]) for part in ROW_SETS for row in found[part])
     counts = ", ".join(f"{len(found[part])} {part.replace('_', ' ')}" for part in ROW_SETS)

@@ -145,10 +145,9 @@ def run_scaled_products(form: ScaledForm, factors: Scaled, engine: str | None = 
     return from_registers(plain, out, c)
 
 
-def wanted_products(form: ScaledForm, factors: Scaled) -> Words:
-    """What mmasim says."""
+def tensor_of_bytes(values: Words, kind: str) -> Any:
+    """Bits as mmasim takes floats and scales of 8 bits and fewer."""
     import torch
-    from mmasim import nv_ptx
 
     kinds: dict[str, Any] = {
         "e4m3": torch.float8_e4m3fn,
@@ -156,16 +155,26 @@ def wanted_products(form: ScaledForm, factors: Scaled) -> Words:
         "ue8m0": torch.float8_e8m0fnu,
         "ue4m3": torch.float8_e4m3fn,
     }
+    return torch.from_numpy(np.ascontiguousarray(values.astype(np.uint8))).view(kinds.get(kind, torch.uint8))
 
-    def tensor(values: Words, kind: str) -> Any:
-        return torch.from_numpy(values.astype(np.uint8)).view(kinds.get(kind, torch.uint8))
 
+def pairs_for_mmasim(lines: Words) -> Words:
+    """Floats of four bits, two in a byte: the first of two is in the upper half there."""
+    return lines[:, 0::2] << np.uint64(4) | lines[:, 1::2]
+
+
+def wanted_products(form: ScaledForm, factors: Scaled) -> Words:
+    """What mmasim says."""
+    import torch
+    from mmasim import nv_ptx
+
+    tensor = tensor_of_bytes
     operation = nv_ptx.MMABlockScale("RTX Blackwell", form.name)
     made = []
     for a, b, c, rows, columns in zip(*factors, strict=True):
         columns_of_b = b.T
-        if form.k == 64:  # mmasim has the first of two in the upper half
-            a, columns_of_b = (x[:, 0::2] << np.uint64(4) | x[:, 1::2] for x in (a, columns_of_b))
+        if form.k == 64:
+            a, columns_of_b = pairs_for_mmasim(a), pairs_for_mmasim(columns_of_b)
         before = torch.from_numpy(c.astype(np.uint32).view(np.float32).copy())
         scales = tensor(rows, form.scale), tensor(columns, form.scale).T
         found = operation(tensor(a, form.a), tensor(columns_of_b, form.b).T, before, *scales)
