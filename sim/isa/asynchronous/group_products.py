@@ -26,7 +26,7 @@ from smlab.sim.isa.memory_layout import (
     WARP_OF_BLOCK,
     zero_at,
 )
-from smlab.sim.isa.vectors.tensor import (
+from smlab.sim.isa.vectors.products.tensor import (
     SECOND_AT,
     TILES_AT,
     add_products,

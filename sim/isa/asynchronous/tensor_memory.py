@@ -33,14 +33,14 @@ from smlab.sim.isa.memory_layout import (
     TENSOR_ROW,
     WARP_OF_BLOCK,
 )
-from smlab.sim.isa.vectors.scaled_products import (
+from smlab.sim.isa.vectors.products.scaled import (
     SCALES_BYTES,
     add_fours,
     put_scales,
     scale_lines,
     unpack_fours,
 )
-from smlab.sim.isa.vectors.tensor import (
+from smlab.sim.isa.vectors.products.tensor import (
     SECOND_AT,
     TILES_AT,
     add_products,

@@ -81,8 +81,14 @@ from smlab.sim.isa.vectors.lane_exchange import (
     special,
     vote,
 )
-from smlab.sim.isa.vectors.scaled_products import multiply_scaled
-from smlab.sim.isa.vectors.tensor import load_matrices, multiply, multiply_quads, store_matrices, transpose
+from smlab.sim.isa.vectors.products.scaled import multiply_scaled
+from smlab.sim.isa.vectors.products.tensor import (
+    load_matrices,
+    multiply,
+    multiply_quads,
+    store_matrices,
+    transpose,
+)
 from smlab.sim.isa.vectors.vector_switch import execute_vector
 from smlab.sim.isa.vectors.word_access import (
     FULL,

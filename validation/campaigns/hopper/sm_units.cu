@@ -237,12 +237,12 @@ __device__ __forceinline__ void sweep(u32 *sink, const u32 *data, u32 words, u32
 // Loads of 32 words each, that a hash names, of tables of so many words.
 // times: [size][turn][warp] cycles of 256.
 extern "C" __global__ void gather(
-    u32 *times, u32 *sink, const u32 *data, const u32 *words_of, int sizes, int turns) {
+    u32 *times, u32 *sink, const u32 *data, const u32 *words_of, int sizes, int rounds) {
   u32 warp = threadIdx.x / 32, warps = blockDim.x / 32;
   for (int s = 0; s < sizes; s++) {
     u32 words = words_of[s], x = threadIdx.x * 0x9E3779B9u + 12345u;
     sweep(sink, data, words, threadIdx.x, blockDim.x);
-    for (int turn = 0; turn < turns; turn++) {
+    for (int turn = 0; turn < rounds; turn++) {
       __syncthreads();
       u32 sum = 0, first = now();
       #pragma unroll 1
@@ -258,7 +258,7 @@ extern "C" __global__ void gather(
       }
       if (sum == 77) sink[0] = sum;
       u32 last = now();
-      if (threadIdx.x % 32 == 0) times[(s * turns + turn) * warps + warp] = last - first;
+      if (threadIdx.x % 32 == 0) times[(s * rounds + turn) * warps + warp] = last - first;
     }
   }
 }
@@ -266,11 +266,11 @@ extern "C" __global__ void gather(
 // One lane's loads, one after the other. order 0: of words that a hash names; 1: of all lines in turn.
 // times: [size][turn] cycles of all, and how many took more than 100.
 extern "C" __global__ void chase(
-    u32 *times, u32 *sink, const u32 *data, const u32 *words_of, int sizes, int turns, int order) {
+    u32 *times, u32 *sink, const u32 *data, const u32 *words_of, int sizes, int rounds, int order) {
   for (int s = 0; s < sizes; s++) {
     u32 words = words_of[s], x = 12345u, v = 0, at = 0;
     sweep(sink, data, words, 0, 8);
-    for (int turn = 0; turn < turns; turn++) {
+    for (int turn = 0; turn < rounds; turn++) {
       u32 all = 0, slow = 0;
       #pragma unroll 1
       for (int k = 0; k < 2048; k++) {
@@ -285,8 +285,8 @@ extern "C" __global__ void chase(
         all += took;
         slow += took > 100;
       }
-      times[2 * (s * turns + turn)] = all;
-      times[2 * (s * turns + turn) + 1] = slow;
+      times[2 * (s * rounds + turn)] = all;
+      times[2 * (s * rounds + turn) + 1] = slow;
     }
   }
 }

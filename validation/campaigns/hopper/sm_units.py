@@ -90,17 +90,17 @@ def _code_cubin(places: int, kilobytes: int) -> bytes:
     parts = [
         f"""if (place == {place}) {{
     #pragma unroll 1
-    for (int r = 0; r < turns; r++) {{
+    for (int r = 0; r < rounds; r++) {{
       u32 first = now();
       {block * (kilobytes * 1024 // 16 // LINKS)}
       u32 last = now();
-      if (threadIdx.x % 32 == 0) times[(blockIdx.x * turns + r) * {places} + {place}] = last - first;
+      if (threadIdx.x % 32 == 0) times[(blockIdx.x * rounds + r) * {places} + {place}] = last - first;
     }}
   }}"""
         for place in range(places)
     ]
     source = f"""{_CODE_HEAD}
-extern "C" __global__ void code(u32 *times, u32 *sms, float *sink, const u32 *wait_of, float a, int turns) {{
+extern "C" __global__ void code(u32 *times, u32 *sms, float *sink, const u32 *wait_of, float a, int rounds) {{
   float x0 = a, x1 = a, x2 = a, x3 = a;
   int place = threadIdx.x / 32;
   u32 sm, begin = now();
@@ -153,19 +153,19 @@ def _waits_of() -> dict[str, tuple[Words, int]]:
 
 def code(places: int, kilobytes: int, who: str, waits: Words, cluster: int) -> HardwareLaunch:
     """Loops of so many kilobytes, on the SMs that do not wait for ever. A cluster's SMs are of one group."""
-    turns, blocks = 4 if kilobytes * places > 128 else 6, cluster or SMS
+    rounds, blocks = 4 if kilobytes * places > 128 else 6, cluster or SMS
     arguments = [
-        *(_zeros(blocks * turns * places), _zeros(blocks), np.zeros(1024, np.float32), waits.copy()),
-        *(np.float32(1), np.int32(turns)),
+        *(_zeros(blocks * rounds * places), _zeros(blocks), np.zeros(1024, np.float32), waits.copy()),
+        *(np.float32(1), np.int32(rounds)),
     ]
-    names = ("times", "sms", "sink", "wait_of", "a", "turns")
+    names = ("times", "sms", "sink", "wait_of", "a", "rounds")
     more: dict[str, Any] = {"dynamic_shared_bytes": ALONE}
     if cluster:
         more["cluster_shape"] = (cluster, 1, 1)
     cubin, launch = launch_of(
         "code", (blocks, 32 * places), arguments, names, more, _code_cubin(places, kilobytes)
     )
-    facts: dict[str, int | float | str] = {"places": places, "kilobytes": kilobytes, "turns": turns}
+    facts: dict[str, int | float | str] = {"places": places, "kilobytes": kilobytes, "rounds": rounds}
     name = f"code|{places}|{kilobytes}|{who}"
     return HardwareLaunch(name, "code", cubin, launch, 3, ("times", "sms"), facts=facts)
 
@@ -193,8 +193,8 @@ def _groups() -> Iterator[HardwareLaunch]:
 
 def code_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
     """Cycles an instruction, of the first turn and of later ones, by SM: the median, the least, the most."""
-    places, turns = int(one.facts["places"]), int(one.facts["turns"])
-    cycles = arrays["times"].reshape(-1, turns, places)
+    places, rounds = int(one.facts["places"]), int(one.facts["rounds"])
+    cycles = arrays["times"].reshape(-1, rounds, places)
     times = cycles[cycles[:, 0, 0] > 0] / (int(one.facts["kilobytes"]) * 64)
     later = times[:, 1:].mean(axis=(1, 2))
     found = {"SMs": len(times), "first": np.median(times[:, 0].mean(axis=1)), "median": np.median(later)}
@@ -327,7 +327,7 @@ def _tables() -> Iterator[HardwareLaunch]:
 def _table(kernel: str, name: str, times: Words, sizes: Sequence[int], shared: int) -> HardwareLaunch:
     arguments: list[Any] = [times, _zeros(4), _zeros(256 * max(sizes)), 256 * np.array(sizes, np.uint32)]
     arguments += [np.int32(len(sizes)), np.int32(TABLE_TURNS)]
-    names, threads = ["times", "sink", "data", "words_of", "sizes", "turns"], 1
+    names, threads = ["times", "sink", "data", "words_of", "sizes", "rounds"], 1
     if kernel == "gather":
         threads = 32 * int(name.split("|")[1])
     else:
@@ -339,13 +339,13 @@ def _table(kernel: str, name: str, times: Words, sizes: Sequence[int], shared: i
 
 
 def gather_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
-    """Cycles a load of 32 random words, by the kilobytes of the table, in the last three turns."""
+    """Cycles a load of 32 random words, by the kilobytes of the table, in the last three rounds."""
     times = arrays["times"].reshape(len(TABLES_KB), TABLE_TURNS, int(one.facts["threads"]) // 32) / 256
     return {f"{size} KB": float(t) for size, t in zip(TABLES_KB, times[:, 2:].mean(axis=(1, 2)), strict=True)}
 
 
 def chase_figures(one: HardwareLaunch, arrays: Arrays) -> Figures:
-    """Mean cycles of a load, and which part of the loads missed L1, in the last three turns."""
+    """Mean cycles of a load, and which part of the loads missed L1, in the last three rounds."""
     times = arrays["times"].reshape(len(CHASED_KB), TABLE_TURNS, 2)[:, 2:].mean(axis=1) / 2048
     found: Figures = {}
     for size, (cycles, slow) in zip(CHASED_KB, times, strict=True):
@@ -503,8 +503,8 @@ def code_by_sm(path: Path, ours: Mapping[str, HardwareLaunch]) -> Iterator[list[
         one = ours.get(row["name"])
         if one is None or one.group != "code" or "kept" not in row:
             continue
-        arrays, turns = _contents(row["kept"]), int(one.facts["turns"])
-        cycles = arrays["times"].reshape(-1, turns, int(one.facts["places"])).mean(axis=2)
+        arrays, rounds = _contents(row["kept"]), int(one.facts["rounds"])
+        cycles = arrays["times"].reshape(-1, rounds, int(one.facts["places"])).mean(axis=2)
         for sm, each in sorted(zip(arrays["sms"].tolist(), cycles.tolist(), strict=True)):
             if each[0] > 0:
                 yield [one.name, sm, *(round(t / (int(one.facts["kilobytes"]) * 64), 3) for t in each)]

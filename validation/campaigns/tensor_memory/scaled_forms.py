@@ -1,5 +1,5 @@
 """Products in tensor memory with scales of blocks (PTX's ``tcgen05.mma`` with ``block_scale``): forms, and a
-kernel of one product whose scales come by ``tcgen05.cp``."""
+kernel of one product whose scales ``tcgen05.cp`` brings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What products of matrices on tensor cores compute, in plain Python; `smlab.sim.isa.vectors.tensor` is the
+"""What products of matrices on tensor cores compute, in plain Python; `smlab.sim.isa.vectors.products` is the
 same in machine code.
 
 A lane 4 g + t holds, of the first matrix, in each register the elements of row g, or g + 8 in every second

@@ -15,7 +15,7 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.meanings.rounding import NAN16, NAN32, NAN64
 from smlab.sim.isa.memory.access import lane_addresses, lanes_known, make_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import ADDRESSES, CHECK_SHARED, ROW_BYTES, SCRATCH
-from smlab.sim.isa.vectors.tensor_vectors import (
+from smlab.sim.isa.vectors.products.tensor_vectors import (
     NOT_A_NUMBER,
     SPECIAL,
     add_group,

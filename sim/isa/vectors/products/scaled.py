@@ -12,7 +12,7 @@ from smlab.sim.compiled.jit import helper, intrinsic
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa.meanings.rounding import NAN32
 from smlab.sim.isa.memory_layout import ROW_BYTES, SCRATCH
-from smlab.sim.isa.vectors.tensor import (
+from smlab.sim.isa.vectors.products.tensor import (
     EXPONENTS_AT,
     SECOND_AT,
     TILES_AT,
@@ -24,7 +24,7 @@ from smlab.sim.isa.vectors.tensor import (
     unpack_float,
     unpack_second,
 )
-from smlab.sim.isa.vectors.tensor_vectors import NOT_A_NUMBER, SPECIAL
+from smlab.sim.isa.vectors.products.tensor_vectors import NOT_A_NUMBER, SPECIAL
 from smlab.sim.isa.vectors.word_access import (
     FULL,
     I_A,

@@ -1,0 +1,1 @@
+"""Products of matrices in machine code: by a warp, with scales of blocks, eight columns at a time."""
