@@ -17,6 +17,7 @@ from smlab.validation.campaigns.advisor.measured import (
     simulated_rows,
     stored_card,
     summary,
+    time_errors,
     told_pairs,
 )
 from smlab.validation.campaigns.advisor.pairs import DEVELOPED, PAIRS, RULES
@@ -28,7 +29,7 @@ NUMBERS = dict(zip(PAIRS, ("10", "11", "12", "13", "14", "15", "16", "17"), stri
 
 def pair(kernel: str, change: str, gain: float, simulated: float, round_of: str = "10") -> MeasuredPair:
     true, told = PairTimes(10.0 * gain, 10.0), PairTimes(8.0 * simulated, 8.0)
-    return MeasuredPair(round_of, kernel, change, true, true, told, told)
+    return MeasuredPair(round_of, kernel, change, true, true, told, told, told, told)
 
 
 def test_every_pair_was_measured_with_its_own_change() -> None:
@@ -37,6 +38,7 @@ def test_every_pair_was_measured_with_its_own_change() -> None:
     assert len(measured_pairs()) == len(written)
     for p in measured_pairs():
         assert min(*p.cold, *p.warm, *p.simulated_cold, *p.simulated_warm) > 0.5
+        assert min(*p.again_cold, *p.again_warm) > 0.5
         assert p.how or p.advised is None
 
 
@@ -95,14 +97,25 @@ def table_of_gains() -> list[str]:
     """Each kernel by others on the card."""
     rows = []
     for p in measured_pairs():
-        gains = (p.cold, p.simulated_cold, p.warm, p.simulated_warm)
+        gains = (p.cold, p.simulated_cold, p.again_cold, p.warm, p.simulated_warm, p.again_warm)
         told = "" if p.advised is None else f"{p.advised:.2f}, {p.how}"
         cells = (p.round, f"`{p.kernel}`", p.change, f"{p.cold.before_us:.1f}")
         rows.append(f"| {' | '.join((*cells, *(f'{times.gain:.2f}' for times in gains), told))} |")
     return rows
 
 
+def table_of_times() -> list[str]:
+    """How far simulated times are from the card's, by the rules of that day and by later ones."""
+    rows = []
+    for name, warm in (("cold", False), ("launched again", True)):
+        then, now = time_errors(warm, again=False), time_errors(warm, again=True)
+        errors = (f"{e['mape']:.1f} % ({e['median_ape']:.1f}); {e['bias']:.2f}" for e in (then, now))
+        rows.append(f"| {name} | {' | '.join(errors)} |")
+    return rows
+
+
 def test_the_page_tells_the_card() -> None:
     text = PAGE.read_text()
+    assert "\n".join(table_of_times()) in text
     assert "\n".join(table_on_a_card()) in text
     assert "\n".join(table_of_gains()) in text

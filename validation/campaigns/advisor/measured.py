@@ -2,7 +2,8 @@
 
 `measured.json` has the times of each kernel before and after its change, on the card that its ``card`` names.
 It also has what was said of them by frozen code: the simulated times, and what `smlab advise` told of the
-kernel before.
+kernel before. Times that later rules give are beside them (``again``): some of these kernels were looked at
+when the rules were changed, so they judge less.
 Measured times are those between two events, the median of up to 200 launches. Those of an empty kernel are
 taken off. ``cold`` launches come after a write of 256 MiB, ``warm`` ones after a launch of the same kernel.
 """
@@ -40,7 +41,8 @@ class PairTimes(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredPair:
-    """A kernel before and after its ``change``: measured, without what an empty kernel takes, and simulated.
+    """A kernel before and after its ``change``: measured, without what an empty kernel takes, and simulated
+    by the rules of that day and by later ones.
     ``advised`` is the number that was told of the change, between ``low`` and ``high``, and ``how`` it came
     (`smlab.validation.campaigns.advisor.pairs.HOWS`); None where no number was told."""
 
@@ -51,6 +53,8 @@ class MeasuredPair:
     warm: PairTimes
     simulated_cold: PairTimes
     simulated_warm: PairTimes
+    again_cold: PairTimes
+    again_warm: PairTimes
     advised: float | None = None
     low: float | None = None
     high: float | None = None
@@ -80,6 +84,8 @@ def measured_pairs() -> tuple[MeasuredPair, ...]:
             warm=_net(row, "warm"),
             simulated_cold=PairTimes(*row["simulated_cold_us"]),
             simulated_warm=PairTimes(*row["simulated_warm_us"]),
+            again_cold=PairTimes(*row["again_cold_us"]),
+            again_warm=PairTimes(*row["again_warm_us"]),
             **{key: row[key] for key in ("advised", "low", "high", "how") if key in row},
         )
         for row in stored_card()["pairs"]
@@ -123,10 +129,27 @@ def _row(kernel: str, change: str, true: float, estimated: float) -> ChangeRow:
     return ChangeRow(kernel, change, change, true, estimated, estimated, 0, how=SIMULATED[0])
 
 
-def simulated_rows(pairs: Sequence[MeasuredPair], warm: bool = False) -> list[ChangeRow]:
+def times_of(p: MeasuredPair, warm: bool = False, again: bool = False) -> tuple[PairTimes, PairTimes]:
+    """Measured, and simulated by the rules of that day or, ``again``, by later ones."""
+    if warm:
+        return p.warm, p.again_warm if again else p.simulated_warm
+    return p.cold, p.again_cold if again else p.simulated_cold
+
+
+def simulated_rows(pairs: Sequence[MeasuredPair], warm: bool = False, again: bool = False) -> list[ChangeRow]:
     """The same change, simulated and measured."""
-    of = [(p, p.warm, p.simulated_warm) if warm else (p, p.cold, p.simulated_cold) for p in pairs]
+    of = [(p, *times_of(p, warm, again)) for p in pairs]
     return [_row(p.kernel, p.change, true.gain, told.gain) for p, true, told in of]
+
+
+def time_errors(warm: bool, again: bool) -> dict[str, float]:
+    """How far simulated times are from the measured ones: ``mape`` and ``median_ape``, in percent, and
+    ``bias``, simulated over measured."""
+    of = [times_of(p, warm, again) for p in measured_pairs()]
+    ratios = np.array([s / m for true, told in of for m, s in zip(true, told, strict=True)])
+    errors = 100 * np.abs(ratios - 1)
+    bias = float(np.exp(np.log(ratios).mean()))
+    return {"mape": float(errors.mean()), "median_ape": float(np.median(errors)), "bias": bias}
 
 
 def told_pairs() -> list[MeasuredPair]:
@@ -188,6 +211,8 @@ def summary() -> dict[str, Any]:
     return {
         "cold": judged(simulated_rows(pairs), rounds(pairs)),
         "warm": judged(simulated_rows(pairs, warm=True), rounds(pairs)),
+        "cold_again": judged(simulated_rows(pairs, again=True), rounds(pairs)),
+        "warm_again": judged(simulated_rows(pairs, warm=True, again=True), rounds(pairs)),
         "cold_without_atomics": judged(simulated_rows(others), rounds(others)),
         "warm_without_atomics": judged(simulated_rows(others, warm=True), rounds(others)),
         "advised": judged(advised_rows(told), rounds(told)),

@@ -329,6 +329,8 @@ def _by_others(section: Section, pairs: dict[str, Any]) -> None:
 ON_A_CARD: Final = {
     "cold": "the same change, simulated; L2 emptied before",
     "warm": "the same change, simulated; launched again",
+    "cold_again": "the first by later rules, some of them made in view of these kernels",
+    "warm_again": "the second by these rules",
     "cold_without_atomics": "the first without copies of counters",
     "warm_without_atomics": "the second without these",
     "advised": "the number that was told of the author's change",
@@ -368,7 +370,8 @@ def _on_a_card(section: Section, found: dict[str, Any]) -> None:
         ],
         f"The changes of the six rounds by others on an {card['gpu']}, timed before and after on "
         f"{card['made_on']}. Simulated times and advice were made before by frozen code (rules of version "
-        f"{card['rules']}). The interval is what nine in ten measured gains were of the number.",
+        f"{card['rules']}); the two lines that say so are of rules {card['again']['rules']}. "
+        "The interval is what nine in ten measured gains were of the number.",
     )
 
 

@@ -1,5 +1,5 @@
-"""Products of matrices, eight columns at a time, in LLVM code: what the module `tensor` beside it does where all
-numbers are finite and all sums are normal singles or zeros. It says where they are not.
+"""Products of matrices, eight columns at a time, in LLVM code: what the module `tensor` beside it does where
+all numbers are finite and all sums are normal singles or zeros. It says where they are not.
 
 Significands and exponents are words of 32 bits: of the first matrix row by row, of the second one k by k.
 """
