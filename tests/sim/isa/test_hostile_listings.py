@@ -90,8 +90,9 @@ def test_many_inlined_calls_have_an_outermost_line() -> None:
     [
         ("HMMA.SP.16832.F32 R4, R4, R8, RZ, R0, 0x0", "(a sparse product)"),
         ("QMMA.SP.16864.F32.E4M3.E4M3 R4, R4, R8, RZ, R0, 0x0", "(a sparse product)"),
-        ("QMMA.SF.16832.F32.E4M3.E4M3.E8 R4, R4, R8, RZ, R0, R1, URZ", "(a product with scales of blocks)"),
-        ("OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X R4, R4, R8, RZ, R0, R1, URZ", "OMMA.SF.16864"),
+        ("QMMA.SF.SP.16864.F32.E4M3.E4M3.E8 R4, R4, R8, RZ, R0, R1, R2, URZ", "(a sparse product)"),
+        ("OMMA.SF.SP.168128.F32.E2M1.E2M1.UE4M3.4X R4, R4, R8, RZ, R0, R1, R2, URZ", "OMMA.SF.SP.168128"),
+        ("OMMA.SF.16864.F32.E2M1.E2M1.E8 R4, R4, R8, RZ, R0, UR1, URZ", "(the operand UR1)"),
         ("TEX.SCR.LZ RZ, R5, R0, R2, 0x0, 0x58, 2D, 0x1", "TEX.SCR.LZ"),
         ("SUST.D.BA.1D.STRONG.SM.TRAP [R5], R2, 0x0, 0x58", "SUST.D.BA.1D"),
         ("STAS [R14.64], R10", "STAS"),
@@ -103,8 +104,9 @@ def test_many_inlined_calls_have_an_outermost_line() -> None:
             "UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UR12, UP0",
             "(the operand UR12)",
         ),
-        ("UTCQMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], tmem[UR12], UP0", "UTCQMMA"),
-        ("UTCCP.T.S.4x32dp128bit tmem[UR15+0x100], gdesc[UR8]", "UTCCP.T.S.4x32dp128bit"),
+        ("UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], tmem[UR12], UP0", "UTCHMMA"),
+        ("UTCOMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0", "without scales)"),
+        ("UTCCP.T.S.4x32dp128bit.U4x16P64 tmem[UR15+0x100], gdesc[UR8]", "(the modifier .U4x16P64)"),
         ("LDTM.x3 R4, tmem[UR4]", "(the form x3)"),
     ],
 )

@@ -18,7 +18,8 @@ LOADED = """
 import importlib, json, sys, types
 from pathlib import Path
 sim = Path(sys.argv[1])
-names = "compiled execution traces object_code isa isa.asynchronous isa.memory isa.meanings isa.vectors"
+names = "compiled execution traces object_code isa isa.asynchronous isa.memory isa.meanings"
+names += " isa.vectors isa.vectors.products"
 for package in ("", *(f".{name}" for name in names.split())):
     module = types.ModuleType("smlab.sim" + package)  # its __init__ imports what is not compiled
     module.__path__ = [str(sim.joinpath(*package.split(".")[1:]))]

@@ -37,7 +37,7 @@ def test_the_card_makes_the_numbers_of_a_launch_file(
     count = replay.CHUNK + 77  # more than are drawn at a time
     described = {"argument": [{"name": "a", "shape": [count], **row}]}
     (ours,) = arguments_of("a test", described, Path()).values
-    there = replay._made(row, ours.nbytes)
+    there = replay.made_array(row, ours.nbytes)
     assert there.dtype == ours.dtype
     assert np.array_equal(there, ours)
 
