@@ -33,6 +33,9 @@ def numbers(packed: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("gpu", ["rtx-5090", "b200"])
 def test_fours_with_scales_of_powers_of_two(gpu: str) -> None:
+    release = tuple(map(int, triton.__version__.split(".")[:2]))
+    if gpu == "rtx-5090" and release < (3, 5):
+        pytest.skip(f"Triton {triton.__version__} writes code of another card for it")
     random = np.random.default_rng(5)
     a, b = (random.integers(0, 256, (lines, DEPTH // 2), dtype=np.uint8) for lines in (ROWS, COLUMNS))
     x, y = (random.integers(122, 132, (lines, DEPTH // 32), dtype=np.uint8) for lines in (ROWS, COLUMNS))
@@ -44,6 +47,5 @@ def test_fours_with_scales_of_powers_of_two(gpu: str) -> None:
         for values, scales in ((a, x), (b, y))
     ]
     assert np.allclose(c, scaled[0] @ scaled[1].T, rtol=1e-6, atol=1e-6)
-    opcodes = {row.text.split()[0].split(".")[0] for row in card.runs[-1].instructions}
-    if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9):  # earlier ones multiply halves
-        assert opcodes & {"OMMA", "UTCOMMA"}
+    code = " ".join(row.text for row in card.runs[-1].instructions)
+    assert "OMMA" in code
