@@ -71,7 +71,7 @@ sass: contract
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
 	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_clusters.py tests/sim/isa/test_hopper_units.py tests/sim/isa/test_random_clusters.py \
 	    tests/sim/isa/test_bulk_reductions.py tests/sim/isa/test_arrivals_behind_copies.py tests/sim/isa/test_copy_passes.py tests/sim/isa/test_swept_kernels.py \
-	    tests/sim/isa/test_structures.py tests/sim/isa/test_product_queues.py tests/sim/isa/test_tensor_memory.py \
+	    tests/sim/isa/test_structures.py tests/sim/isa/test_product_queues.py tests/sim/isa/test_tensor_memory.py tests/sim/isa/test_tensor_copies.py \
 	    tests/sim/isa/test_bfloat16.py tests/sim/isa/test_calls.py \
 	    tests/sim/isa/test_cooperative_groups.py tests/sim/isa/test_masks.py tests/sim/isa/test_wild_addresses.py::test_a_wild_address_in_cuda_c_is_one_line \
 	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py::test_hostile_kernels_are_run_or_refused \
