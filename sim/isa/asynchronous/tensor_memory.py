@@ -249,6 +249,31 @@ def part_of(described: int, place: Any) -> Any:
 
 
 @helper
+def put_matrices(op: int, own: int, a_turned: int, b_turned: int) -> None:
+    """Write where the two matrices lie and which of them is turned."""
+    for n in range(5):
+        put(own, I_A + n, at(op, I_A + n))
+        put(own, I_B + n, at(op, I_B + n))
+    put(own, I_K_STEPS, 2)
+    put(own, I_ROW_GROUPS, 2)
+    put(own, I_A_TURNED, a_turned)
+    put(own, I_B_TURNED, b_turned)
+
+
+@helper
+def put_floats(own: int, described: int, first: int, second: int, total: int) -> None:
+    """Write the types of floats, how their products are summed and which matrix changes its sign."""
+    put(own, I_ELEMENT_TYPE, first)
+    put(own, I_B_ELEMENT_TYPE, second)
+    put(own, I_SUM_TYPE, total)
+    put(own, I_GROUP, _GROUPS[first])
+    put(own, I_FRACTION_BITS, _DIGITS)
+    put(own, I_ZERO_EXPONENT, _ZERO_OF_HALVES if total == mp.HALF_SUM else _ZERO)
+    put(own, I_A + 3, _SIGNS[first] if part_of(described, mp.MINUS_FIRST) != 0 else 0)
+    put(own, I_B + 3, _SIGNS[second] if part_of(described, mp.MINUS_SECOND) != 0 else 0)
+
+
+@helper
 def describe(op: int, own: int, described: int) -> Any:
     """Write a micro-operation with what an instruction descriptor says; False for one that is not
     executed."""
@@ -278,13 +303,7 @@ def describe(op: int, own: int, described: int) -> Any:
         return False
     if a_turned | b_turned != 0 and first == mp.TF32:
         return False
-    for n in range(5):
-        put(own, I_A + n, at(op, I_A + n))
-        put(own, I_B + n, at(op, I_B + n))
-    put(own, I_K_STEPS, 2)
-    put(own, I_ROW_GROUPS, 2)
-    put(own, I_A_TURNED, a_turned)
-    put(own, I_B_TURNED, b_turned)
+    put_matrices(op, own, a_turned, b_turned)
     if whole:
         put(own, I_IS_SIGNED, 1 if first == mp.SIGNED_BYTES else 0)
         put(own, I_B_IS_SIGNED, 1 if second == mp.SIGNED_BYTES else 0)
@@ -292,14 +311,7 @@ def describe(op: int, own: int, described: int) -> Any:
         put(own, I_B_ELEMENT_TYPE, mp.BYTES)
         put(own, I_SUM_TYPE, mp.SATURATED_SUM if saturates else mp.INTEGER_SUM)
         return True
-    put(own, I_ELEMENT_TYPE, first)
-    put(own, I_B_ELEMENT_TYPE, second)
-    put(own, I_SUM_TYPE, total)
-    put(own, I_GROUP, _GROUPS[first])
-    put(own, I_FRACTION_BITS, _DIGITS)
-    put(own, I_ZERO_EXPONENT, _ZERO_OF_HALVES if total == mp.HALF_SUM else _ZERO)
-    put(own, I_A + 3, _SIGNS[first] if part_of(described, mp.MINUS_FIRST) != 0 else 0)
-    put(own, I_B + 3, _SIGNS[second] if part_of(described, mp.MINUS_SECOND) != 0 else 0)
+    put_floats(own, described, first, second, total)
     return True
 
 
@@ -318,21 +330,8 @@ def describe_scaled(op: int, own: int, described: int, family: int) -> Any:
         return False
     if packed and a_turned | b_turned != 0:
         return False
-    for n in range(5):
-        put(own, I_A + n, at(op, I_A + n))
-        put(own, I_B + n, at(op, I_B + n))
-    put(own, I_K_STEPS, 2)
-    put(own, I_ROW_GROUPS, 2)
-    put(own, I_A_TURNED, a_turned)
-    put(own, I_B_TURNED, b_turned)
-    put(own, I_ELEMENT_TYPE, first)
-    put(own, I_B_ELEMENT_TYPE, second)
-    put(own, I_SUM_TYPE, mp.SINGLE_SUM)
-    put(own, I_GROUP, _GROUPS[first])
-    put(own, I_FRACTION_BITS, _DIGITS)
-    put(own, I_ZERO_EXPONENT, _ZERO)
-    put(own, I_A + 3, _SIGNS[first] if part_of(described, mp.MINUS_FIRST) != 0 else 0)
-    put(own, I_B + 3, _SIGNS[second] if part_of(described, mp.MINUS_SECOND) != 0 else 0)
+    put_matrices(op, own, a_turned, b_turned)
+    put_floats(own, described, first, second, mp.SINGLE_SUM)
     put(own, I_SCALE_BLOCKS, blocks)
     put(own, I_SCALE_TYPE, mp.E8_SCALES if powers else mp.UE4M3_SCALES)
     return True
