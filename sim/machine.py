@@ -167,7 +167,7 @@ class GlobalAtomicTiming:
     ``byte_ticks`` for each byte of the lanes' operands, and at least ``packet_ticks`` for each packet
     (``return_packet_ticks`` if a result comes back); lanes on one word go in packets of their own. L2 takes
     ``word_ticks`` from one of them to the next, ``float_word_ticks`` if they add floating-point numbers. An
-    SM has ``in_flight`` places for such requests.
+    SM has ``in_flight`` places for such requests. ``port_sms`` SMs share their port for them.
     """
 
     register_ticks: int
@@ -177,6 +177,7 @@ class GlobalAtomicTiming:
     word_ticks: int
     float_word_ticks: int
     in_flight: int
+    port_sms: int = 1
 
 
 @dataclass(frozen=True)
@@ -1075,6 +1076,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             word_ticks=to_ticks(gpu.number("l2.atomic_interval_cycles")),
             float_word_ticks=to_ticks(gpu.number("l2.atomic_float_interval_cycles")),
             in_flight=gpu.integer("l1.atomics_in_flight"),
+            port_sms=round(_optional(gpu, "l1.atomic_port_sms", 1.0)),
         ),
         fence_cycles=_whole_cycles(gpu, "gpu.fence_cycles") if gpu.has("gpu.fence_cycles") else 0,
         error_barrier_cycles=(

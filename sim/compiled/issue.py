@@ -88,8 +88,8 @@ from smlab.sim.instruction_source import (
     TO_WRITE,
 )
 
-GTO, LRR, OLDEST, GTY, GLR = 0, 1, 2, 3, 4
-POLICY_CODES = {"gto": GTO, "gty": GTY, "glr": GLR, "lrr": LRR, "oldest": OLDEST}
+GTO, LRR, OLDEST, GTY, GLR, SLR = 0, 1, 2, 3, 4, 5
+POLICY_CODES = {"gto": GTO, "gty": GTY, "glr": GLR, "slr": SLR, "lrr": LRR, "oldest": OLDEST}
 """The policies of `smlab.sim.policies` that `choose` has a branch for, by name."""
 
 
@@ -139,7 +139,7 @@ def look(st: State, i: int, s: int, first: int, now: int) -> None:
     if eligible != 0 and scheduler.held > now:
         later = min(later, scheduler.held)
     elif eligible != 0:
-        position = choose(st, i, s, eligible)
+        position = choose(st, i, s, eligible, now)
         bit = 1 << position
         g = k * st.width + warp_at(st, i * st.max_warps + position * st.schedulers + s).resource
         issue(st, i, s, first, position, now)
@@ -152,7 +152,7 @@ def look(st: State, i: int, s: int, first: int, now: int) -> None:
 
 
 @inlined
-def choose(st: State, i: int, s: int, eligible: int) -> Word:
+def choose(st: State, i: int, s: int, eligible: int, now: int) -> Word:
     """The place among the scheduler's slots of the warp that its policy selects."""
     k = i * st.schedulers + s
     scheduler = scheduler_at(st, k)
@@ -164,11 +164,12 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
         st.policy != OLDEST
         and (eligible >> last) & 1 != 0
         and age_at(st, ages + last).value + 1 == scheduler.last_age
+        and (st.policy != SLR or now <= scheduler.stalls_until)
     ):
         return last
     if st.policy == GTY:
         return _youngest(st, ages, eligible, scheduler.shuffled)
-    if (scheduler.shuffled == 0 and st.policy != GLR) or eligible & (eligible - 1) == 0:
+    if (scheduler.shuffled == 0 and st.policy < GLR) or eligible & (eligible - 1) == 0:
         return lowest_bit(eligible)
     return _oldest(st, ages, eligible)
 
@@ -219,8 +220,8 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         stall_of_at(st, own + SELECTED).value += 1
     stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
     stall_at(st, stalls + SELECTED).value += 1
-    scheduler.last_position = position
-    if st.policy == GLR:  # the order of issues takes the place of ages
+    scheduler.last_position, scheduler.stalls_until = position, now + op.stall
+    if st.policy >= GLR:  # the order of issues takes the place of ages
         age_at(st, k * st.positions + position).value = sm.launched_warps
         sm.launched_warps += 1
     scheduler.last_age = age_at(st, k * st.positions + position).value + 1

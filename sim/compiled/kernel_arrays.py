@@ -584,6 +584,10 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l2_line_ticks": machine.l2_line_ticks,
         "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
         "atomics_in_flight": machine.global_atomics.in_flight,
+        "atomic_ports": lowered.kernel.sms
+        if machine.shares_dram
+        else -(-machine.sms // machine.global_atomics.port_sms),
+        "atomic_port_factor": machine.global_atomics.port_sms if machine.shares_dram else 1,
         "l2_return": machine.l2_return_cycles,
         "dram_ticks": machine.dram_sector_ticks,
         "dram_write_ticks": machine.dram_write_ticks,

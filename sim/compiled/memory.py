@@ -929,6 +929,7 @@ def serve_l2(st: State, index: int) -> Word:
             moment = max(moment, common.replies_free)
             _asked_by_group(st, entry, sector, access.when << TICK_BITS, moment)
         ready = max(ready, moment + way)
+    ready += _shared_port(st, index)
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     told = access.place if access.store >= BULK else 0
     while told != 0:
@@ -936,6 +937,18 @@ def serve_l2(st: State, index: int) -> Word:
         write_at(told, COPY_LEFT, read_at(told, COPY_LEFT) - 1)
         told = read_at(told, COPY_NEXT)
     return access.served
+
+
+@inlined
+def _shared_port(st: State, index: int) -> Word:
+    """How much later an atomic comes as its SM shares the port with others. Alone an SM never waits."""
+    access = access_at(st, index)
+    if access.store != REDUCE:
+        return 0
+    port, ticks, arrival = sm_at(st, access.sm % st.atomic_ports), port_ticks(st, index), access.when << TICK_BITS
+    begin = max(arrival - ticks - (1 << TICK_BITS) + 1, port.atomic_port_free)
+    port.atomic_port_free = begin + ticks * st.atomic_port_factor
+    return max(0, begin + ticks - arrival)
 
 
 @helper

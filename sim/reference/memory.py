@@ -108,14 +108,15 @@ def parts_of(runs: list[tuple[int, int]], machine: Machine) -> list[BulkPart]:
 @dataclass(frozen=True)
 class L2Request:
     """What L2 is asked to do with sectors: which operation, by which SM, for atomics how many lanes ask for
-    one word of each sector, whether a store writes all bytes of its sectors, and how many lanes ask in
-    all."""
+    one word of each sector, whether a store writes all bytes of its sectors, how many lanes ask in
+    all, and for atomics of lanes what the request took of the port."""
 
     asks: Operation
     sm: int
     lanes_per_word: dict[int, int]
     whole: bool = True
     lanes: int = 0
+    port_ticks: int = 0
 
 
 @dataclass
@@ -191,6 +192,11 @@ class MemorySystem:
         self.dram_since_ticks = -(DRAM_WINDOW_CYCLES // 2) << TICK_BITS
         self.dram_read_ticks = 0
         self.dram_write_ticks = 0
+        # A sample has no SM of the same port: the one that would share it is as busy.
+        sharing = machine.global_atomics.port_sms
+        self.atomic_ports = sms if machine.shares_dram else -(-machine.sms // sharing)
+        self.atomic_port_factor = sharing if machine.shares_dram else 1
+        self.atomic_port_free_ticks = [0] * self.atomic_ports
 
     def hold(self, base_bytes: int, size_bytes: int) -> None:
         """What L2 holds at launch: the lines of a range, as if looked up in ascending order just before."""
@@ -300,7 +306,17 @@ class MemorySystem:
                 if merged is None:
                     group.asks(sector, now << TICK_BITS, ready)
             last = max(last, ready + m.l2_slices.way_ticks(tag, self.group_of[job.sm].number))
-        return ceil_cycles(last)
+        return ceil_cycles(last + self._shared_port(job, now << TICK_BITS))
+
+    def _shared_port(self, job: L2Request, arrival: int) -> int:
+        """How much later an atomic comes as its SM shares the port with others. Alone an SM never waits:
+        its own port has let the requests through one after the other, to whole cycles."""
+        at, begun = job.sm % self.atomic_ports, arrival - job.port_ticks - (1 << TICK_BITS) + 1
+        if not job.port_ticks:
+            return 0
+        begin = max(begun, self.atomic_port_free_ticks[at])
+        self.atomic_port_free_ticks[at] = begin + job.port_ticks * self.atomic_port_factor
+        return max(0, begin + job.port_ticks - arrival)
 
     def _halves(self, tag: int, sm: int, reads: bool) -> tuple[int, int]:
         """What a line's number gets in the half of L2 that an SM asks, and in that of the line's slice."""
@@ -497,7 +513,8 @@ class LevelOne:
         arrival = ceil_cycles(self.port_free_ticks)
         extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
-        asked = L2Request(job.operation, self.sm, lanes_per_word, whole, lanes)
+        port = ticks if operation in ATOMICS else 0
+        asked = L2Request(job.operation, self.sm, lanes_per_word, whole, lanes, port)
 
         def reach_l2() -> None:
             job.returns = self.memory.serve(wanted, asked, self.clock.now) + m.l2_return_cycles + extra

@@ -51,6 +51,7 @@ class Scheduler:
         self.pipe_free = dict.fromkeys(sm.machine.pipes, 0)
         self.product_carry = 0  # what is left of a cycle when its tensor core is free
         self.held = 0  # it issues nothing before
+        self.stalls_until = 0  # when the stall cycles of what it issued last are over
         self.products_end = 0  # when its tensor core has done the products by groups of warps accepted so far
         self.banks_owed = 0  # cycles in which the banks gave something else meanwhile, less those to spare
         self.banks_awaited = 0  # cycles of the banks that bulk copies wait for
@@ -99,8 +100,12 @@ class Scheduler:
                     self.sm.charge(warp, now, Reason.NOT_SELECTED)
             wake = min(wake, self.held)
         elif eligible:
+            if self.last is not None:
+                self.last.waited = now > self.stalls_until
             chosen = cast(Warp, self.policy(eligible, self.last))
+            assert chosen.next is not None
             self.last = chosen
+            self.stalls_until = now + chosen.next.stall_cycles
             chosen.issued = now + 1
             for warp in eligible:
                 reason = Reason.SELECTED if warp is chosen else Reason.NOT_SELECTED
