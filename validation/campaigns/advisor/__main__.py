@@ -3,8 +3,9 @@
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``producer-gains``,
 ``speedups``; of kernels held out, ``held-out`` (speedups), ``held-out-blame``,
 ``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame); of kernels by others,
-``pairs`` (the command's advice); of a draw of our kernels ``tried`` (the same). What is found goes to a
-JSON file, and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
+``pairs`` (the command's advice); of GPA's own benchmark ``published``, and of a draw of our kernels ``tried``
+(the same). What is found goes to a JSON file, and with ``--record`` the track record that ``smlab advise``
+tells, from all changes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from smlab.validation.campaigns.advisor import (
     pair_inputs,
     pairs,
     producer_gains,
+    published_changes,
+    published_inputs,
     simulate,
     speedups,
     stall_truth,
@@ -60,7 +63,8 @@ K = TypeVar("K", bound=Named)
 R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
 _MODULES: Final = (
-    *(blame, measured, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth, tried_changes),
+    *(blame, measured, pair_inputs, pairs, producer_gains, published_changes, published_inputs),
+    *(simulate, speedups, stall_truth, tried_changes),
 )
 JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
 """All code that results depend on."""
@@ -74,6 +78,7 @@ PATHS: Final = (
     "held-out-producer-gains",
     "generated",
     "pairs",
+    "published",
     "tried",
 )
 
@@ -139,6 +144,11 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part == "pairs":
         return _pairs(study)
+    if part == "published":
+        changes = published_changes.published_changes()
+        answers = study.each(part, changes, published_changes.judge_one)
+        gains = [published_changes.gain_of(pair) for pair in changes]
+        return published_changes.judged(answers, gains)
     if part == "tried":
         return _tried(study)
     if part.startswith("held-out-"):

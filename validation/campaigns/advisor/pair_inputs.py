@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.validation.campaigns.advisor.published_inputs import DRAWN
+
 SEED: Final = 7
 HASH: Final = 2654435761
 """Knuth's multiplier, as `hash_join_probe` has it."""
@@ -18,7 +20,8 @@ Arrays = dict[str, NDArray[Any]]
 
 def write_inputs(pair: str, folder: Path) -> None:
     """Write a kernel's arrays (.npy) beside its launch files; most have none."""
-    for name, values in drawn_inputs().get(pair, {}).items():
+    made = DRAWN[pair]() if pair in DRAWN else drawn_inputs().get(pair, {})
+    for name, values in made.items():
         np.save(folder / f"{name}.npy", np.ascontiguousarray(values))
 
 
