@@ -29,14 +29,13 @@ from smlab.validation.campaigns.advisor import (
     pair_inputs,
     pairs,
     producer_gains,
-    published_changes,
-    published_inputs,
     simulate,
     speedups,
     stall_truth,
     tried_changes,
 )
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED, generated
+from smlab.validation.campaigns.advisor.gpa import changes, inputs
 from smlab.validation.campaigns.advisor.kernels import (
     KERNELS,
     LATER_ROUNDS,
@@ -63,7 +62,7 @@ K = TypeVar("K", bound=Named)
 R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
 _MODULES: Final = (
-    *(blame, measured, pair_inputs, pairs, producer_gains, published_changes, published_inputs),
+    *(blame, measured, pair_inputs, pairs, producer_gains, changes, inputs),
     *(simulate, speedups, stall_truth, tried_changes),
 )
 JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
@@ -145,10 +144,9 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
     if part == "pairs":
         return _pairs(study)
     if part == "published":
-        changes = published_changes.published_changes()
-        answers = study.each(part, changes, published_changes.judge_one)
-        gains = [published_changes.gain_of(pair) for pair in changes]
-        return published_changes.judged(answers, gains)
+        published = changes.published_changes()
+        answers = study.each(part, published, changes.judge_one)
+        return changes.judged(answers, [changes.gain_of(pair) for pair in published])
     if part == "tried":
         return _tried(study)
     if part.startswith("held-out-"):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.validation.campaigns.advisor.published_inputs import DRAWN
+from smlab.validation.campaigns.advisor.gpa.inputs import DRAWN
 
 SEED: Final = 7
 HASH: Final = 2654435761

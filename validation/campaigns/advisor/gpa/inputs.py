@@ -109,8 +109,8 @@ def _gpa_gaussian() -> Arrays:
     steps of the elimination, with the factors of the step that follows."""
     size, steps = 1024, 433
     line = (10 * np.exp(np.float64(np.float32(-0.01)) * np.arange(size))).astype(np.float32)
-    apart = np.arange(size)
-    matrix = line[np.abs(apart[:, None] - apart)]
+    distance = np.arange(size)
+    matrix = line[np.abs(distance[:, None] - distance)]
     rhs = np.ones(size, np.float32)
     factors = np.zeros((size, size), np.float32)
     for t in range(steps + 1):

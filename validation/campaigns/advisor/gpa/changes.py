@@ -3,7 +3,7 @@ that they measured on a V100 beside the simulated one, and what `smlab advise` s
 
 Zhou et al. (2021, Table III) give the time of each kernel, the change that was made and its gain. The kernels
 in ``pairs/gpa`` are ours, with the work of theirs. Inputs that are not at hand are drawn
-(`published_inputs`). They were written and committed before any of them was timed or asked about. The truth
+(`inputs`). They were written and committed before any of them was timed or asked about. The truth
 of a number is the whole grid, simulated before and after; the measured gain stands beside it.
 """
 
