@@ -6,14 +6,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from smlab.validation.campaigns.synchronization.judge import Judged, judge, summary
-from smlab.validation.campaigns.synchronization.operations import OPERATIONS, SOURCE, published
+from smlab.validation.campaigns.synchronization.judge import Judged, judge, judge_grids, summary
+from smlab.validation.campaigns.synchronization.operations import (
+    OPERATIONS,
+    SOURCE,
+    published,
+    published_grids,
+)
 from smlab.validation.service_tables import rules_version
 
-POLICIES = ("glr", "gto", "lrr")
+POLICIES = ("slr", "glr", "gto")
 
 
 def main() -> None:
@@ -32,6 +38,13 @@ def main() -> None:
             if mine:
                 stored[policy][name] = summary(mine)
                 print(f"  {name:28}", json.dumps(summary(mine)))
+    for policy in POLICIES:
+        grids = judge_grids(published_grids(), policy)
+        stored[policy]["grids"] = [
+            [*asdict(row).values(), round(median, 1), round(slowest, 1)] for row, median, slowest in grids
+        ]
+        for row, median, slowest in grids:
+            print(f"{policy} {row}: {median:.1f}, {slowest:.1f}")
     chosen.out.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 

@@ -13,7 +13,13 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.validation.campaigns.synchronization.operations import OPERATIONS, TYPES, PublishedCost, gpu_of
+from smlab.validation.campaigns.synchronization.operations import (
+    OPERATIONS,
+    TYPES,
+    PublishedCost,
+    PublishedGridCost,
+    gpu_of,
+)
 
 KERNEL: Final = Path(__file__).with_name("timed.cu")
 ROUNDS: Final = {True: 10, False: 2}
@@ -39,6 +45,12 @@ class Judged:
 
 def cost(operation: str, kind: str, threads: int, gpu: Gpu) -> float:
     """What one more operation of each of a block's threads adds to the slowest one's time, in cycles."""
+    return costs(operation, kind, 1, threads, gpu)[1]
+
+
+def costs(operation: str, kind: str, blocks: int, threads: int, gpu: Gpu) -> tuple[float, float]:
+    """What one more operation of each thread of some blocks adds to the median thread's and the slowest
+    one's time, in cycles."""
     spec, (c_type, dtype) = OPERATIONS[operation], TYPES[kind]
     defines = {
         "VALUE_TYPE": c_type,
@@ -47,15 +59,16 @@ def cost(operation: str, kind: str, threads: int, gpu: Gpu) -> float:
         "AFTER": spec.after,
         "UNROLL": str(UNROLL),
     }
-    slowest, rounds = [], ROUNDS[threads <= FEW_THREADS]
+    found, rounds, all_threads = [], ROUNDS[threads <= FEW_THREADS], blocks * threads
     for name in ("without", "with_one_more"):
-        first, second = np.zeros(threads, dtype=dtype), np.zeros(threads, dtype=dtype)
-        cycles = np.zeros(threads, dtype=np.int64)
+        first, second = np.zeros(all_threads, dtype=dtype), np.zeros(all_threads, dtype=dtype)
+        cycles = np.zeros(all_threads, dtype=np.int64)
         image = load_kernel(KERNEL, gpu.sm_architecture, name=name, defines=defines)
         arguments = [np.int32(rounds), first, second, cycles]
-        run_machine_code(MachineLaunch(image, (1, 1, 1), (threads, 1, 1), arguments), gpu)
-        slowest.append(int(cycles.max()))
-    return (slowest[1] - slowest[0]) / (rounds * UNROLL)
+        run_machine_code(MachineLaunch(image, (blocks, 1, 1), (threads, 1, 1), arguments), gpu)
+        found.append((float(np.median(cycles)), float(cycles.max())))
+    median, slowest = ((more - less) / (rounds * UNROLL) for less, more in zip(*found, strict=True))
+    return median, slowest
 
 
 def judge(
@@ -70,6 +83,16 @@ def judge(
         if progress is not None:
             progress(found[-1])
     return found
+
+
+def judge_grids(
+    rows: Iterable[PublishedGridCost], policy: str | None = None
+) -> list[tuple[PublishedGridCost, float, float]]:
+    """Each row of many blocks beside the simulated cost of the median thread and of the slowest one."""
+    return [
+        (row, *costs(row.operation, row.type, row.blocks, row.threads, gpu_of(row.gpu, policy)))
+        for row in rows
+    ]
 
 
 def summary(judged: Sequence[Judged]) -> dict[str, float]:

@@ -14,6 +14,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.validation.campaigns.published_figures import table_rows
 
 PUBLISHED: Final = Path(__file__).with_name("published.csv")
+GRIDS: Final = Path(__file__).with_name("grids.csv")
 SOURCE: Final = (
     "Burtchell and Burtscher, 2024, Characterizing CUDA and OpenMP Synchronization Primitives, IISWC 2024; "
     "raw results of burtscher/SyncPerformance, commit 89a4e2a4, one block, slowest thread"
@@ -82,15 +83,48 @@ class PublishedCost:
     cycles: float
 
 
+@dataclass(frozen=True)
+class PublishedGridCost:
+    """What one more operation of each thread of ``blocks`` blocks adds, in SM cycles: the ``median`` thread
+    and the ``slowest`` one."""
+
+    gpu: str
+    operation: str
+    type: str
+    blocks: int
+    threads: int
+    median: float
+    slowest: float
+
+
 def published(path: Path = PUBLISHED) -> Iterator[PublishedCost]:
     """All figures; `SmlabError` for a row of no known operation or type."""
+    for row in _known_rows(path):
+        for threads, cycles in row.items():
+            if threads.isdigit() and cycles:
+                yield PublishedCost(row["gpu"], row["operation"], row["type"], int(threads), float(cycles))
+
+
+def published_grids(path: Path = GRIDS) -> Iterator[PublishedGridCost]:
+    """All figures of many blocks; `SmlabError` for a row of no known operation or type."""
+    for row in _known_rows(path):
+        yield PublishedGridCost(
+            row["gpu"],
+            row["operation"],
+            row["type"],
+            int(row["blocks"]),
+            int(row["threads"]),
+            float(row["median"]),
+            float(row["slowest"]),
+        )
+
+
+def _known_rows(path: Path) -> Iterator[dict[str, str]]:
     for row in table_rows(path):
         name, kind = row["operation"], row["type"]
         if name not in OPERATIONS or kind not in TYPES or row["gpu"] not in CLOCKS_HZ:
             raise SmlabError.at(str(path), "no such operation, type or GPU", f"{name}, {kind}, {row['gpu']}")
-        for threads, cycles in row.items():
-            if threads.isdigit() and cycles:
-                yield PublishedCost(row["gpu"], name, kind, int(threads), float(cycles))
+        yield row
 
 
 def gpu_of(name: str, policy: str | None = None) -> Gpu:
