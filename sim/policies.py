@@ -16,13 +16,11 @@ from typing import Protocol
 
 class Candidate(Protocol):
     """What a policy may look at. ``age`` counts launches (smaller is older), and ``slot`` is the warp's place
-    on the SM. ``issued`` is the cycle after its last issue (before the first, the cycle of its launch).
-    ``waited``: it could not issue again as soon as the stall cycles of its last instruction were over."""
+    on the SM. ``issued`` is the cycle after its last issue (before the first, the cycle of its launch)."""
 
     age: int
     slot: int
     issued: int
-    waited: bool
 
 
 def gto(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
@@ -48,13 +46,6 @@ def glr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
     return min(eligible, key=lambda w: (w.issued, w.age))
 
 
-def slr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
-    """Greedy until it stalls, then least recent: stay with the warp that issued last while it waits for
-    nothing but its own stall cycles, else as `glr`. So warps that wait for one unit take turns one
-    instruction at a time."""
-    return glr(eligible, None if last is not None and last.waited else last)
-
-
 def lrr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
     """Loose round robin: the first eligible warp after the slot that issued last, wrapping around."""
     after = -1 if last is None else last.slot
@@ -68,7 +59,7 @@ def oldest(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
 
 Policy = Callable[[Sequence[Candidate], Candidate | None], Candidate]
 
-POLICIES: dict[str, Policy] = {
-    **{"slr": slr, "glr": glr, "gto": gto, "gty": gty},
-    **{"lrr": lrr, "oldest": oldest},
-}
+POLICIES: dict[str, Policy] = {"gto": gto, "gty": gty, "glr": glr, "lrr": lrr, "oldest": oldest}
+GREEDY = ("gto", "gty", "glr")
+"""Those that stay with the warp that issued last. It has no such right with an atomic on global memory that
+it had to wait for (`sim/SEMANTICS.md`, 4.2): its scheduler then tells the policy of no last warp."""

@@ -55,6 +55,7 @@ from smlab.sim.compiled.layout import (
     NOT_SELECTED,
     PIPE,
     REASON_WORDS,
+    REDUCE,
     SELECTED,
     THINK,
     State,
@@ -88,8 +89,8 @@ from smlab.sim.instruction_source import (
     TO_WRITE,
 )
 
-GTO, LRR, OLDEST, GTY, GLR, SLR = 0, 1, 2, 3, 4, 5
-POLICY_CODES = {"gto": GTO, "gty": GTY, "glr": GLR, "slr": SLR, "lrr": LRR, "oldest": OLDEST}
+GTO, LRR, OLDEST, GTY, GLR = 0, 1, 2, 3, 4
+POLICY_CODES = {"gto": GTO, "gty": GTY, "glr": GLR, "lrr": LRR, "oldest": OLDEST}
 """The policies of `smlab.sim.policies` that `choose` has a branch for, by name."""
 
 
@@ -164,14 +165,21 @@ def choose(st: State, i: int, s: int, eligible: int, now: int) -> Word:
         st.policy != OLDEST
         and (eligible >> last) & 1 != 0
         and age_at(st, ages + last).value + 1 == scheduler.last_age
-        and (st.policy != SLR or now <= scheduler.stalls_until)
+        and (now <= scheduler.stalls_until or not adds_to_memory(st, i, s, last))
     ):
         return last
     if st.policy == GTY:
         return _youngest(st, ages, eligible, scheduler.shuffled)
-    if (scheduler.shuffled == 0 and st.policy < GLR) or eligible & (eligible - 1) == 0:
+    if (scheduler.shuffled == 0 and st.policy != GLR) or eligible & (eligible - 1) == 0:
         return lowest_bit(eligible)
     return _oldest(st, ages, eligible)
+
+
+@inlined
+def adds_to_memory(st: State, i: int, s: int, position: int) -> bool:
+    """Whether the next instruction of a scheduler's warp is an atomic on global memory."""
+    op = op_at(st, warp_at(st, i * st.max_warps + position * st.schedulers + s).pc)
+    return op.unit == GLOBAL and op.store == REDUCE
 
 
 @inlined
@@ -221,7 +229,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
     stall_at(st, stalls + SELECTED).value += 1
     scheduler.last_position, scheduler.stalls_until = position, now + op.stall
-    if st.policy >= GLR:  # the order of issues takes the place of ages
+    if st.policy == GLR:  # the order of issues takes the place of ages
         age_at(st, k * st.positions + position).value = sm.launched_warps
         sm.launched_warps += 1
     scheduler.last_age = age_at(st, k * st.positions + position).value + 1

@@ -252,8 +252,8 @@ place is free. Where it has a queue, ``stage_place`` is the next place in the ta
 the time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see,
 ``horizon`` is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and
 ``fill_tail`` are the ends of the list of the loads whose answers are known, in the order in which they will
-be there. ``return_place`` is where its next atomic on global memory goes, of the table ``returning``. ``atomic_port_free``
-is when the port of that number, which some SMs share for atomics, is free.
+be there. ``return_place`` is where its next atomic on global memory goes, of the table ``returning``.
+``atomic_port_free`` is when the port of that number, which some SMs share for atomics, is free.
 ``request_head`` and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which
 they reach it, ``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets
 when it goes on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last one of its
@@ -273,8 +273,8 @@ queue, which nobody looks at while that is full; ``next_wake`` is the first of t
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
 may not rise with the slots; ``products_end`` is when its tensor core has done all products by groups of
 warps that it has accepted, ``owed`` the cycles in which the banks gave something else meanwhile, less those
-to spare, ``awaited`` those for which bulk copies wait; it issues nothing before ``held``. ``stalls_until`` is when the stall cycles
-of what it issued last are over."""
+to spare, ``awaited`` those for which bulk copies wait; it issues nothing before ``held``. ``stalls_until``
+is when the stall cycles of what it issued last are over."""
 
 GROUP = _record("throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""

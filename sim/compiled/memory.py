@@ -945,7 +945,11 @@ def _shared_port(st: State, index: int) -> Word:
     access = access_at(st, index)
     if access.store != REDUCE:
         return 0
-    port, ticks, arrival = sm_at(st, access.sm % st.atomic_ports), port_ticks(st, index), access.when << TICK_BITS
+    port, ticks, arrival = (
+        sm_at(st, access.sm % st.atomic_ports),
+        port_ticks(st, index),
+        access.when << TICK_BITS,
+    )
     begin = max(arrival - ticks - (1 << TICK_BITS) + 1, port.atomic_port_free)
     port.atomic_port_free = begin + ticks * st.atomic_port_factor
     return max(0, begin + ticks - arrival)

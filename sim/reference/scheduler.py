@@ -6,7 +6,8 @@ from typing import Protocol, cast
 
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine, PipeTiming
-from smlab.sim.policies import POLICIES
+from smlab.sim.policies import GREEDY, POLICIES
+from smlab.sim.reference.memory import ATOMICS
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.warp import Warp
 
@@ -45,6 +46,7 @@ class Scheduler:
         self.sm = sm
         self.index = index
         self.policy = POLICIES[sm.machine.policy]
+        self.greedy = sm.machine.policy in GREEDY
         self.warps: list[Warp] = []  # resident ones, by slot
         self.last: Warp | None = None
         self.next_look = NEVER
@@ -100,9 +102,7 @@ class Scheduler:
                     self.sm.charge(warp, now, Reason.NOT_SELECTED)
             wake = min(wake, self.held)
         elif eligible:
-            if self.last is not None:
-                self.last.waited = now > self.stalls_until
-            chosen = cast(Warp, self.policy(eligible, self.last))
+            chosen = cast(Warp, self.policy(eligible, None if self._lost_its_turn(now) else self.last))
             assert chosen.next is not None
             self.last = chosen
             self.stalls_until = now + chosen.next.stall_cycles
@@ -115,6 +115,13 @@ class Scheduler:
             wake = now + 1
         if wake != NEVER:
             self.sm.wake(self, wake)
+
+    def _lost_its_turn(self, now: int) -> bool:
+        """Whether the warp that issued last has had to wait with an atomic on global memory."""
+        operation = None if self.last is None else self.last.next
+        if not self.greedy or operation is None or now <= self.stalls_until:
+            return False
+        return operation.cls.unit is Unit.GLOBAL and operation.cls.operation in ATOMICS
 
     def _obstacle(self, warp: Warp, now: int) -> tuple[Reason, int] | None:
         """Why the warp cannot issue in this cycle and until when (`UNKNOWN` for an event), or None if it can.

@@ -102,7 +102,6 @@ class Warp:
         "since",
         "slot",
         "stall_cycles",
-        "waited",
     )
 
     def __init__(self, block: Block, place: WarpPlace) -> None:
@@ -123,7 +122,6 @@ class Warp:
         self.executions = [0] * program.slots
         self.in_flight = 0  # jobs in queued units, with and without a result
         self.at_barrier = False
-        self.waited = False  # could not issue as soon as the stall cycles of its last instruction were over
         self.left = False  # has exited, a cycle after issuing its last instruction
         self.counters: list[int] = []
         self.position = 0

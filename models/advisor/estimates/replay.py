@@ -68,7 +68,7 @@ class Frame(NamedTuple):
     Paths that are fewer than all warps' are dealt out anew in each block (``turning``), or warp by warp.
     A sub-core holds ``code_lines`` of code, in order of use; another comes ``fetch_cycles`` after it is asked
     for, with ``prefetch_lines`` after it. A scheduler that has to leave its warp takes the one that issued
-    longest ago (``recent_last``, the policies ``slr`` and ``glr``), or the oldest (``gto``).
+    longest ago (``recent_last``, the policy ``glr``), or the oldest (``gto``).
     """
 
     schedulers: int

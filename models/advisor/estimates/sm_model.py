@@ -204,5 +204,5 @@ def _frame(gpu: Gpu, warps_of_block: int, resident: int, blocks: int) -> Frame:
         warps_of_block=warps_of_block,
         resident=resident,
         blocks=blocks,
-        recent_last=gpu.text("sm.scheduler_policy") in ("slr", "glr", "lrr"),
+        recent_last=gpu.text("sm.scheduler_policy") in ("glr", "lrr"),
     )

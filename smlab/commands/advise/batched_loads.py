@@ -2,8 +2,9 @@
 
 ``for (int i = a; i < n; i += s) use(p[i]);`` becomes rounds of four: first ``p[i]``, ``p[i + s]`` and so on
 into registers, each where its round takes place, then the four uses. A compiler does not do so by itself
-where an atomic or a store lies between. Rewritten are loads from pointers to ``const`` that each round makes,
-whose index hangs on the counter alone.
+where an atomic or a store lies between. Rewritten are loads that each round makes from pointers to ``const``,
+or from others that the text only reads through, whose index hangs on the counter alone. A limit that is
+loaded, or called for, is told once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _HEADER: Final = re.compile(
 _CONST: Final = (
     rf"(?:\bconst\s+(?P<before>(?:{_NAME}\s+)*{_NAME})|\b(?P<behind>(?:{_NAME}\s+)*?{_NAME})\s+const)"
     r"\s*\*\s*(?:(?:__restrict__|__restrict|const)\s+)*"
+)
+_POINTER: Final = (
+    rf"\b(?P<element>(?:unsigned\s+|signed\s+|long\s+)*{_NAME})\s*\*\s*(?:(?:__restrict__|__restrict)\s+)*"
 )
 _BRANCH: Final = re.compile(r"\b(?:if|for|while|do|switch|break|return|goto)\b|\?|&&|\|\|")
 
@@ -72,13 +76,16 @@ def batched_loads(text: str, offset: int, rounds: int) -> tuple[str, tuple[str, 
         changed += _renamed(original[last : read.first], name, "smlab_index") + f"{array}[{here}]"
         last = read.last
     changed += _renamed(original[last:], name, "smlab_index")
-    test = f"{header['than']} {limit}"
     kind = f"{header['type'].strip()} " if header["type"].strip() else ""
+    told_once = "[" in limit or "(" in limit
+    before, ends = (f"{{ const auto smlab_limit = {limit}; ", " }") if told_once else ("", "")
+    test = f"{header['than']} {'smlab_limit' if told_once else limit}"
     rewritten = (
-        f"for ({kind}{name} = {header['begin'].strip()}; {name} {test}; {name} += {rounds} * ({step})) {{ "
+        f"{before}for ({kind}{name} = {header['begin'].strip()}; {name} {test};"
+        + f" {name} += {rounds} * ({step})) {{ "
         + " ".join(f"{key[0]} {arrays[key]}[{rounds}];" for key in keys)
         + f" {every} if ({place} {test}) {{{loads} }} {every} {{ const auto smlab_index = {place};"
-        + f" if (smlab_index {test}) {changed} }} }}"
+        + f" if (smlab_index {test}) {changed} }} }}{ends}"
     )
     lines = text[offset:behind].count("\n")
     told = tuple(f"{pointer}[{index}]" for _, pointer, index in keys)
@@ -92,16 +99,38 @@ def _reads(code: str, body: str, name: str) -> list[_Read]:
     for found in re.finditer(rf"\b({_NAME})\s*\[", body):
         if reads and found.start() < reads[-1].last:
             continue
-        declared = re.search(_CONST + rf"{found[1]}\b", code)
+        element = _element_of(code, found[1])
         end = closed(body, found.end() - 1)
-        if declared is None or end is None or _BRANCH.search(body[: found.start()]):
+        if element is None or end is None or _BRANCH.search(body[: found.start()]):
             continue
         index = body[found.end() : end - 1].strip()
         words = _words(index)
         if name in words and "[" not in index and "(" not in index and not _changes(body, words):
-            element = declared["before"] or declared["behind"]
             reads.append(_Read(found.start(), end, element, found[1], index))
     return reads
+
+
+def _element_of(code: str, pointer: str) -> str | None:
+    """The type that a pointer to ``const`` points to, or one that the text does nothing with but to read its
+    elements; None of another."""
+    declared = re.search(_CONST + rf"{pointer}\b", code)
+    if declared is not None:
+        return declared["before"] or declared["behind"]
+    declared = re.search(_POINTER + rf"{pointer}\b", code)
+    if declared is None:
+        return None
+    for use in re.finditer(rf"\b{pointer}\b", code):
+        if use.start() == declared.end() - len(pointer):
+            continue
+        behind = re.match(r"\s*\[", code[use.end() :])
+        end = None if behind is None else closed(code, use.end() + behind.end() - 1)
+        if end is None or re.match(r"\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--|[.[])", code[end:]):
+            return None
+        if re.search(r"(?:&|\+\+|--)\s*$", code[: use.start()]) and not re.search(
+            r"&&\s*$", code[: use.start()]
+        ):
+            return None
+    return declared["element"]
 
 
 def _words(code: str) -> set[str]:

@@ -42,7 +42,7 @@ def simulate(
         gpu: a name, a description's path or a description.
         settings: keys of the workload, or ``gpu.KEY`` of the GPU, and their values, as ``--set`` has them.
         engine: ``compiled`` (the default) or ``simpy``, the reference; their results are equal.
-        policy: the warp scheduler's, instead of the description's: ``slr``, ``glr``, ``gto``, ``gty``, ``lrr`` or
+        policy: the warp scheduler's, instead of the description's: ``glr``, ``gto``, ``gty``, ``lrr`` or
             ``oldest``.
         seed: root of all random numbers.
         keep: how much to record, from totals to every change of a warp's state.

@@ -39,7 +39,7 @@ class SimulateArguments:
     engine: EngineOption = "compiled"
     policy: Annotated[
         str | None,
-        typer.Option(help="Warp scheduler policy: slr, glr, gto, gty, lrr or oldest (default: the GPU's)."),
+        typer.Option(help="Warp scheduler policy: glr, gto, gty, lrr or oldest (default: the GPU's)."),
     ] = None
     settings: SetOption = None
     clock_mhz: ClockOption = None

@@ -74,7 +74,7 @@ def test_access_by_type() -> None:
     assert gpu.integer("sm.max_warps") == 64
     assert isinstance(gpu.integer("clock.boost_hz"), int)
     assert gpu.number("atomic.add.base_interval_cycles") == pytest.approx(3.431)
-    assert gpu.text("sm.scheduler_policy") == "slr"
+    assert gpu.text("sm.scheduler_policy") == "glr"
     assert gpu["gpu.sms"].unit == "SMs"
     assert not gpu.has("atomic.popc_inc.latency_cycles")
     assert load_gpu("a100-40").has("atomic.popc_inc.latency_cycles")
@@ -192,8 +192,8 @@ REFUSED = {
         "0.5",
         "pipe.fp32.interval_cycles: out of range .*from 1 to",
     ),
-    "no name": ('value = "slr"', 'value = "g t o"', "sm.scheduler_policy: .*'g t o'; expected a name"),
-    "number for a name": ('value = "slr"', "value = 1", "sm.scheduler_policy: not a possible value"),
+    "no name": ('value = "glr"', 'value = "g t o"', "sm.scheduler_policy: .*'g t o'; expected a name"),
+    "number for a name": ('value = "glr"', "value = 1", "sm.scheduler_policy: not a possible value"),
     "unknown kind": (
         'warps", kind = "spec"',
         'warps", kind = "sure"',
@@ -229,8 +229,8 @@ REFUSED = {
     "infinite high": ("high = 221", "high = inf", "l2.latency_cycles.high: is not finite"),
     "low a string": ("low = 180", 'low = "180"', "l2.latency_cycles.low: wrong type .*a number"),
     "interval of a name": (
-        'value = "slr", ',
-        'value = "slr", low = 1, ',
+        'value = "glr", ',
+        'value = "glr", low = 1, ',
         "policy.low: a name has no interval",
     ),
     "constant not a table": (

@@ -43,7 +43,7 @@ def test_a_summary_counts_what_is_beyond_a_factor() -> None:
 def test_what_is_stored_is_of_all_published_costs() -> None:
     stored = json.loads(RESULTS.read_text(encoding="utf-8"))
     wanted = [r for r in published() if r.cycles >= judging.NO_COST_CYCLES]
-    for policy in ("slr", "glr", "gto"):
+    for policy in ("glr", "gto"):
         rows = stored[policy]["rows"]
         assert [tuple(row[:5]) for row in rows] == [
             (r.gpu, r.operation, r.type, r.threads, r.cycles) for r in wanted

@@ -19,7 +19,7 @@ from smlab.validation.campaigns.synchronization.operations import (
 )
 from smlab.validation.service_tables import rules_version
 
-POLICIES = ("slr", "glr", "gto")
+POLICIES = ("glr", "gto")
 
 
 def main() -> None:

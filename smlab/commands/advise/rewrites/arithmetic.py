@@ -244,12 +244,18 @@ def hoisted(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
         if body is not None and body.type == "compound_statement":
             yield from _hoisted_of(parsed, loop, body)
         if body is not None:
-            yield from _invariant_calls(parsed, loop, body)
+            careful = list(_invariant_calls(parsed, loop, body, others=False))
+            yield from careful
+            yield from (r for r in _invariant_calls(parsed, loop, body, others=True) if r not in careful)
 
 
-def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
-    """Calls, divisions and loads whose operands a loop leaves alone."""
-    changed, made = parsed.changed_in(loop), []
+def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any, others: bool) -> Iterator[SourceRewrite]:
+    """Calls, divisions and loads whose operands a loop leaves alone, also those in its condition; with
+    ``others`` also loads of elements of which the loop sets others (of the same array)."""
+    changed, made = parsed.changed_in(loop, elements=not others), []
+    set_here = {
+        parsed.of(n.child_by_field_name("left")) for n in walk(loop) if n.type == "assignment_expression"
+    }
     pointers = {name for name, kind in parsed.declared.items() if kind.endswith(" *")}
 
     def rule(node: Any, _: Render) -> str | None:
@@ -257,14 +263,15 @@ def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Sou
         call = node.type == "call_expression" and _COSTLY.match(text) is not None and "sincos" not in text
         divided = node.type == "binary_expression" and node.child_by_field_name("operator").type == "/"
         names = parsed.names_in(node)
-        load = node.type == "subscript_expression" and bool(names & pointers) and _is_read(node)
+        load = _is_element(node) and bool(names & pointers) and _is_read(node) and text not in set_here
         if not (call or divided or load) or names & changed or not names - set(parsed.macros):
             return None
         if text not in made:
             made.append(text)
         return f"smlab_hoisted{made.index(text)}"
 
-    edits = parsed.edits(rule, body)
+    condition = loop.child_by_field_name("condition")
+    edits = (*(parsed.edits(rule, condition) if condition is not None else ()), *parsed.edits(rule, body))
     if edits:
         before = (
             "{ " + " ".join(f"const auto smlab_hoisted{n} = {text};" for n, text in enumerate(made)) + " "
@@ -275,6 +282,13 @@ def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Sou
         )
         line = parsed.line(loop)
         yield SourceRewrite("hoisted", f"{', '.join(made)} before the loop at line {line}", (*edits, *ends))
+
+
+def _is_element(node: Any) -> bool:
+    """Whether this is an element of an array, or a field of one."""
+    while node is not None and node.type == "field_expression":
+        node = node.child_by_field_name("argument")
+    return node is not None and node.type == "subscript_expression"
 
 
 def _is_read(node: Any) -> bool:

@@ -314,8 +314,9 @@ class ParsedKernel:
     def names_in(self, node: Any) -> set[str]:
         return {self.of(n) for n in walk(node) if n.type == "identifier"}
 
-    def changed_in(self, node: Any) -> set[str]:
-        """Names that are declared, assigned, counted, or whose address is taken within a node."""
+    def changed_in(self, node: Any, elements: bool = True) -> set[str]:
+        """Names that are declared, assigned, counted, or whose address is taken within a node; those of which
+        an element or a field is set only with ``elements``."""
         found = set()
         for n in walk(node):
             target = None
@@ -330,7 +331,7 @@ class ParsedKernel:
                     self.of(d) for d in n.children_by_field_name("declarator") if d.type == "identifier"
                 }
             while target is not None and target.type in ("subscript_expression", "field_expression"):
-                target = target.child_by_field_name("argument")
+                target = target.child_by_field_name("argument") if elements else None
             if target is not None:
                 found |= {self.of(m) for m in walk(target) if m.type == "identifier"}
         return found
