@@ -448,6 +448,49 @@ def test_atomics_on_global_memory_take_their_places_in_turn(gpu: Gpu) -> None:
     assert jobs.taken[3:].tolist() == jobs.completion[:-3].tolist()
 
 
+def _many_reductions(
+    gpu: Gpu, sms: int, engine: str = "compiled", policy: str = "glr", **changed: float
+) -> SimResult:
+    """Thirty-two reductions on own words by each of 16 warps of a block for each SM."""
+    keys = {key.replace("_", ".", 1): value for key, value in changed.items()}
+    reduction = Instruction("global-reduce", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=128))
+    kernel = Kernel(
+        "k", (Program("p", (Loop(32, (reduction,)),)),), ((0,) * 16,), blocks=sms, sms=sms, in_l2=(0, 1 << 18)
+    )
+    quick = {"l2.slice_bytes": 0, "l2.atomic_sector_factor": 1, "l2.bandwidth_bytes_per_s": 1e14, **keys}
+    described = gpu.with_values({**quick, "gpu.sms": 4}, source="test")
+    return simulate(kernel, described, keep=Record.ALL, engine=engine, policy=policy)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sms_that_share_a_port_for_atomics_take_turns(gpu: Gpu, engine: str) -> None:
+    """Of four SMs the first two have ports of their own; all four have two ports."""
+    few, all_of_them, alone = (
+        _on(engine, gpu, sms, l1_atomic_port_sms=shared) for sms, shared in ((2, 2), (4, 2), (4, 1))
+    )
+    assert few == pytest.approx(alone, abs=10)  # blocks come one after the other
+    # 16 warps of 32 reductions, 128 bytes each at 25.6 a cycle: 5 cycles, 10 where two SMs share.
+    assert all_of_them - few == pytest.approx(16 * 32 * 5, rel=0.01)
+
+
+def _on(engine: str, gpu: Gpu, sms: int, **keys: float) -> int:
+    return int(_many_reductions(gpu, sms, engine, **keys).cycles)
+
+
+@pytest.mark.parametrize("policy", ["glr", "gto"])
+def test_warps_take_turns_with_atomics_on_global_memory(gpu: Gpu, policy: str) -> None:
+    """Four warps of a scheduler wait for room in its queue: under `glr` none gets ahead by more than that."""
+    result = _many_reductions(gpu, 1, policy=policy)
+    assert result.issues is not None
+    mine = result.issues.warp[result.issues.scheduler == 0]
+    counts = {int(warp): 0 for warp in mine}
+    ahead = 0
+    for warp in mine.tolist():
+        counts[warp] += 1
+        ahead = max(ahead, max(counts.values()) - min(counts.values()))
+    assert (ahead <= 6) == (policy == "glr")
+
+
 def test_the_dispatcher_hands_out_a_block_after_the_other(gpu: Gpu) -> None:
     slow = gpu.with_values({"gpu.block_dispatch_cycles": 5, "gpu.warp_dispatch_cycles": 1.5}, source="test")
     result = run(slow, fp32(), warps=2, blocks=4, sms=4)

@@ -183,6 +183,24 @@ def test_what_a_loop_leaves_alone_comes_before_it() -> None:
     assert not changed(source.replace("expf(x[threadIdx.x])", "expf(x[i])"), launch(n=4), "hoisted")
 
 
+def test_fields_and_limits_that_a_loop_loads_again_come_before_it() -> None:
+    """First what no store of the loop can be, then also an element of the array that it sets others of."""
+    source = (
+        f"struct V {{ int first; int many; }};\n{HEAD}(V *at, int *to, int *cost)\n"
+        "{\n    int v = threadIdx.x;\n"
+        "    for (int e = at[v].first; e < at[v].first + at[v].many; e++) {\n"
+        "        cost[to[e]] = cost[v] + 1;\n    }\n}\n"
+    )
+    made = changed(source, launch(at=[THREADS], to=[THREADS], cost=[THREADS]), "hoisted")
+    assert len(made) == 2
+    assert "e < smlab_hoisted0 + smlab_hoisted1" in made[0]
+    assert "cost[to[e]] = cost[v] + 1" in made[0]
+    assert "cost[to[e]] = smlab_hoisted2 + 1" in made[1]
+    # An element that the loop sets stays where it is.
+    own = source.replace("cost[to[e]] = cost[v] + 1", "cost[v] = cost[v] + to[e]")
+    assert all("cost[v] = cost[v] + to[e]" in text for text in changed(own, launch(), "hoisted"))
+
+
 def test_names_of_types_and_sizes_stand_for_what_they_are() -> None:
     source = """typedef float real;
 constexpr int WIDTH = 1 << 5;

@@ -87,3 +87,16 @@ def test_several_loads_are_ahead_once_each() -> None:
     assert "float smlab_batch0[2]; float smlab_batch1[2];" in found[0]
     assert "<= n" in found[0]
     assert isinstance(loops_of(found[0])[0], SourceLoop)
+
+
+def test_a_pointer_that_is_only_read_needs_no_const() -> None:
+    head = "__global__ void f(int *at, unsigned int *x, int *y, int n) { int z = 0; "
+    loop = "for (int i = at[n]; i < at[n] + at[n + 1]; i++) { z += x[i]; y[z] = 1; }"
+    found = batched_loads(f"{head}{loop} }}", loops_of(f"{head}{loop} }}")[0].at, 4)
+    assert found is not None
+    assert found[1] == ("x[i]",)
+    assert "{ const auto smlab_limit = at[n] + at[n + 1]; for (int i = at[n]; i < smlab_limit;" in found[0]
+    assert "unsigned int smlab_batch0[4];" in found[0]
+    for use in ("x[n] = 1;", "x[n]++;", "atomicAdd(&x[n], 1);", "atomicAdd(x + n, 1);", "++x[n];"):
+        text = f"{head}{loop} {use} }}"
+        assert batched_loads(text, loops_of(text)[0].at, 4) is None
