@@ -254,7 +254,8 @@ class SimResult:
     ``instruction_stalls`` (instructions, reasons) are warp-cycles by the instruction that a warp was at, of
     machine code, or of all programs one after the other where the lowered kernel asked for them;
     ``instruction_executions`` (instructions, 2) of machine code: how often warps executed each, and the
-    active lanes in sum.
+    active lanes in sum. ``runs_serially``: more than one thread of the processor was there, and it took one,
+    as SMs read each other's writes or their order matters.
     """
 
     kernel: str
@@ -276,6 +277,7 @@ class SimResult:
     spans: SpanTrace | None
     instruction_stalls: Ints | None = None
     instruction_executions: Ints | None = None
+    runs_serially: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.kernel} on {self.gpu}: {self.cycles:,} cycles, {self.seconds:.3g} s, {self.engine}>"

@@ -5,6 +5,7 @@ From the arrays of a finished run to its result.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import multiprocessing
@@ -81,7 +82,8 @@ def run(
             assert execution is not None
             execution.undo()
             _LOG.info("%s: %s; once more on one thread", kernel.name, reason)
-            return run(lowered, keep, max_cycles, progress, threads=1)
+            alone = run(lowered, keep, max_cycles, progress, threads=1)
+            return dataclasses.replace(alone, runs_serially=True)
     else:
         if reason is not None:
             _LOG.info("%s runs on one thread: %s", kernel.name, reason)
@@ -104,7 +106,8 @@ def run(
         raise SmlabError.at(where, "the simulation came to a stop with blocks unfinished", 0)
     if progress is not None:
         progress(retired, kernel.blocks)
-    return collect(lowered, keep, [part.memory for part in parts], begun)
+    found = collect(lowered, keep, [part.memory for part in parts], begun)
+    return found if reason is None else dataclasses.replace(found, runs_serially=True)
 
 
 def threads_for(lowered: LoweredKernel, threads: int | None) -> int:

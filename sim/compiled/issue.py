@@ -165,7 +165,7 @@ def choose(st: State, i: int, s: int, eligible: int, now: int) -> Word:
         st.policy != OLDEST
         and (eligible >> last) & 1 != 0
         and age_at(st, ages + last).value + 1 == scheduler.last_age
-        and (now <= scheduler.stalls_until or not adds_to_memory(st, i, s, last))
+        and (now <= scheduler.stalls_until or adds_to_memory(st, i, s, last) == 0)
     ):
         return last
     if st.policy == GTY:
@@ -176,10 +176,10 @@ def choose(st: State, i: int, s: int, eligible: int, now: int) -> Word:
 
 
 @inlined
-def adds_to_memory(st: State, i: int, s: int, position: int) -> bool:
+def adds_to_memory(st: State, i: int, s: int, position: int) -> Word:
     """Whether the next instruction of a scheduler's warp is an atomic on global memory."""
     op = op_at(st, warp_at(st, i * st.max_warps + position * st.schedulers + s).pc)
-    return op.unit == GLOBAL and op.store == REDUCE
+    return int(op.unit == GLOBAL and op.store == REDUCE)
 
 
 @inlined

@@ -79,12 +79,14 @@ def run_and_keep(
     all_recorded: bool = False,
 ) -> TriedKernel:
     """Run the kernel, keep what it computed, and run it once more, recorded: as much as `RECORDED`, or all of
-    it for the kernel's page."""
+    it for the kernel's page. Where its SMs cannot run side by side, those of its versions do not try it."""
     begun = cpu_s()
     launch = read_launch(path, defines)
     before = result_arrays(launch)
     done = run_file(kernel, launch, gpu, defines=defines, keep=Record.TOTALS, **how)
     after = result_arrays(launch)
+    if done.result.runs_serially:
+        how = {**how, "threads": 1}
     spent, many = cpu_s() - begun, done.result.warp_instructions
     sms: int | str = "all" if done.whole else done.sms
     if many > RECORDED and not all_recorded:
