@@ -479,16 +479,16 @@ def _on(engine: str, gpu: Gpu, sms: int, **keys: float) -> int:
 
 @pytest.mark.parametrize("policy", ["glr", "gto"])
 def test_warps_take_turns_with_atomics_on_global_memory(gpu: Gpu, policy: str) -> None:
-    """Four warps of a scheduler wait for room in its queue: under `glr` none gets ahead by more than that."""
+    """Four warps of a scheduler wait for room in its queue: under `glr` none gets lead by more than that."""
     result = _many_reductions(gpu, 1, policy=policy)
     assert result.issues is not None
     mine = result.issues.warp[result.issues.scheduler == 0]
     counts = {int(warp): 0 for warp in mine}
-    ahead = 0
+    lead = 0
     for warp in mine.tolist():
         counts[warp] += 1
-        ahead = max(ahead, max(counts.values()) - min(counts.values()))
-    assert (ahead <= 6) == (policy == "glr")
+        lead = max(lead, max(counts.values()) - min(counts.values()))
+    assert (lead <= 6) == (policy == "glr")
 
 
 def test_the_dispatcher_hands_out_a_block_after_the_other(gpu: Gpu) -> None:
