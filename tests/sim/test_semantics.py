@@ -448,9 +448,7 @@ def test_atomics_on_global_memory_take_their_places_in_turn(gpu: Gpu) -> None:
     assert jobs.taken[3:].tolist() == jobs.completion[:-3].tolist()
 
 
-def _many_reductions(
-    gpu: Gpu, sms: int, engine: str = "compiled", policy: str = "glr", **changed: float
-) -> SimResult:
+def _many_reductions(gpu: Gpu, sms: int, policy: str = "glr", **changed: float) -> SimResult:
     """Thirty-two reductions on own words by each of 16 warps of a block for each SM."""
     keys = {key.replace("_", ".", 1): value for key, value in changed.items()}
     reduction = Instruction("global-reduce", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=128))
@@ -459,27 +457,23 @@ def _many_reductions(
     )
     quick = {"l2.slice_bytes": 0, "l2.atomic_sector_factor": 1, "l2.bandwidth_bytes_per_s": 1e14, **keys}
     described = gpu.with_values({**quick, "gpu.sms": 4}, source="test")
-    return simulate(kernel, described, keep=Record.ALL, engine=engine, policy=policy)
+    return simulate(kernel, described, keep=Record.ALL, policy=policy)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_sms_that_share_a_port_for_atomics_take_turns(gpu: Gpu, engine: str) -> None:
+def test_sms_that_share_a_port_for_atomics_take_turns(gpu: Gpu) -> None:
     """Of four SMs the first two have ports of their own; all four have two ports."""
     few, all_of_them, alone = (
-        _on(engine, gpu, sms, l1_atomic_port_sms=shared) for sms, shared in ((2, 2), (4, 2), (4, 1))
+        int(_many_reductions(gpu, sms, l1_atomic_port_sms=shared).cycles)
+        for sms, shared in ((2, 2), (4, 2), (4, 1))
     )
     assert few == pytest.approx(alone, abs=10)  # blocks come one after the other
     # 16 warps of 32 reductions, 128 bytes each at 25.6 a cycle: 5 cycles, 10 where two SMs share.
     assert all_of_them - few == pytest.approx(16 * 32 * 5, rel=0.01)
 
 
-def _on(engine: str, gpu: Gpu, sms: int, **keys: float) -> int:
-    return int(_many_reductions(gpu, sms, engine, **keys).cycles)
-
-
 @pytest.mark.parametrize("policy", ["glr", "gto"])
 def test_warps_take_turns_with_atomics_on_global_memory(gpu: Gpu, policy: str) -> None:
-    """Four warps of a scheduler wait for room in its queue: under `glr` none gets lead by more than that."""
+    """Four warps of a scheduler wait for room in its queue: under `glr` none leads by more than that."""
     result = _many_reductions(gpu, 1, policy=policy)
     assert result.issues is not None
     mine = result.issues.warp[result.issues.scheduler == 0]
