@@ -190,7 +190,7 @@ class ReferenceSource(Protocol):
 
 class UnsampledFetches(Protocol):
     """Sectors of global memory that blocks which are not simulated bring to L2: ``sectors`` of them from
-    ``first`` on, a bit each in ``bits``."""
+    ``first`` on, a bit each in ``bits``; and in ``arriving``, if DRAM still sends them then."""
 
     @property
     def first(self) -> int: ...
@@ -202,6 +202,9 @@ class UnsampledFetches(Protocol):
     def bits(self) -> NDArray[np.int64]: ...
 
     @property
+    def arriving(self) -> NDArray[np.int64]: ...
+
+    @property
     def writes_back(self) -> bool: ...
 
     @property
@@ -210,6 +213,8 @@ class UnsampledFetches(Protocol):
     def atomics_of_others(self, sector: int, /) -> int: ...
 
     def __contains__(self, sector: object, /) -> bool: ...
+
+    def arrives(self, sector: int, /) -> bool: ...
 
 
 class WarpSource(Protocol):

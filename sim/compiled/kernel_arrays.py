@@ -557,6 +557,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "held_base": kernel.in_l2[0],
         "held_bytes": kernel.in_l2[1],
         "unsampled_bits": 0 if unsampled is None else unsampled.bits.ctypes.data,
+        "unsampled_arriving": 0 if unsampled is None else unsampled.arriving.ctypes.data,
         "unsampled_first": 0 if unsampled is None else unsampled.first,
         "unsampled_sectors": 0 if unsampled is None else unsampled.sectors,
         "writes_back": unsampled is not None and unsampled.writes_back,

@@ -125,7 +125,7 @@ _CONSTANTS = (
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left unsampled_bits unsampled_first unsampled_sectors"
-    " unsampled_atomics counted_sectors writes_back"
+    " unsampled_arriving unsampled_atomics counted_sectors writes_back"
     " depth keep limit mio_entries mio_resource lg_resource front"
     " wakes_waiting_warps request_interval stage_jobs stage_entries constant_interval taken_branch"
     " atomic_entries servers round_gap barrier_interval"

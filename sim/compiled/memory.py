@@ -1139,6 +1139,8 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int,
             moment = max(served, ready.value)
         elif fetched_by_unsampled_blocks(st, sector) != 0:
             moment = served
+            if arrives_for_unsampled_blocks(st, sector) != 0:
+                moment = max(served, common_at(st, 0).dram_free) + (st.dram_extra << TICK_BITS)
         else:
             moment = max(served, _dram(st, 1, 0)) + (st.dram_extra << TICK_BITS)
             moment += _drain_wait(st, tag)
@@ -1235,7 +1237,18 @@ def atomics_of_unsampled_blocks(st: State, sector: int) -> Word:
 @helper
 def fetched_by_unsampled_blocks(st: State, sector: int) -> Word:
     """1 where a block that is not simulated has brought the sector, else 0."""
+    return _bit_of_sector(st, st.unsampled_bits, sector)
+
+
+@helper
+def arrives_for_unsampled_blocks(st: State, sector: int) -> Word:
+    """1 where DRAM still sends the sector to such a block when the sample asks for it, else 0."""
+    return _bit_of_sector(st, st.unsampled_arriving, sector)
+
+
+@inlined
+def _bit_of_sector(st: State, bits: int, sector: int) -> Word:
     n = sector - st.unsampled_first
     if n < 0 or n >= st.unsampled_sectors:
         return 0
-    return (read_at(st.unsampled_bits, n >> 6) >> (n & 63)) & 1
+    return (read_at(bits, n >> 6) >> (n & 63)) & 1

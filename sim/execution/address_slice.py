@@ -72,7 +72,9 @@ _FIRST_ROW: Final = memory_layout.barrier_at(0)
 _PREDICATES_AT: Final = 1 << 12
 """Where predicates begin in a set of places, behind all rows."""
 _ALL_SPACES: Final = frozenset((d.GLOBAL, d.SHARED, d.LOCAL))
-_ALL_MEMORY: Final = _ALL_SPACES | {d.TENSOR}
+_MAPS: Final = -1
+"""Tensor maps in global memory: what a kernel may write by a store or an atomic, and copies read."""
+_ALL_MEMORY: Final = _ALL_SPACES | {d.TENSOR, _MAPS}
 
 
 Guard: TypeAlias = tuple[int, int]
@@ -163,7 +165,9 @@ class _Effects:
             return frozenset((d.GLOBAL if self._field("to_global") else d.SHARED,))
         if self.micro.code in (d.TENSOR_PRODUCT, d.TENSOR_STORE, d.TENSOR_COPY):
             return frozenset((d.TENSOR,))
-        return self.spaces if self.micro.code in (d.STORE, d.STORE_MATRIX, d.ATOMIC) else frozenset()
+        if self.micro.code not in (d.STORE, d.STORE_MATRIX, d.ATOMIC):
+            return frozenset()
+        return self.spaces | {_MAPS} if d.GLOBAL in self.spaces else self.spaces
 
     @cached_property
     def address(self) -> int:
@@ -288,7 +292,8 @@ def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
     if any(not _known(micro) for micro in code):
         return actions
     following = [_following(code, n) for n in range(len(code))]
-    spaces: frozenset[int] = frozenset()
+    # A copy by an empty map moves nothing, and its block would wait for it forever.
+    spaces: frozenset[int] = frozenset((_MAPS,) if changes_maps(code) else ())
     while True:
         _, needed = _needed(effects, following, spaces)
         read: frozenset[int] = spaces
@@ -301,6 +306,11 @@ def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
     for n, effect in enumerate(effects):
         actions[n] = _action(effect, needed[n], spaces)
     return actions
+
+
+def changes_maps(code: Sequence[MicroOperation]) -> bool:
+    """Whether a kernel makes or changes tensor maps: then it says when they may be read anew."""
+    return any(m.instruction.opcode == "UTMACCTL" and "IV" in m.instruction.modifiers for m in code)
 
 
 def rows_to_clear(code: Sequence[MicroOperation]) -> tuple[int, ...] | None:

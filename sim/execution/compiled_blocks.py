@@ -57,12 +57,14 @@ TURN: Final = 1 << 16
 """A warp's instructions until another one has its turn: warps of a block wait for each other in loops too."""
 ACCESSES: Final = (operation_codes.LOAD, operation_codes.STORE, operation_codes.ATOMIC, operation_codes.COPY)
 GLOBAL_SPACES: Final = (operation_codes.GLOBAL, operation_codes.GENERIC)
-OPS, LENGTH, LAUNCH, WARPS_AT, WARPS, STATES_AT, PATH_AT = range(7)
-"""A block that `touch_block` runs: micro-operations, their number, launch, first warp, warps, states, and the
-next instruction after each that is not left out (`smlab.sim.execution.functional_warming`)."""
-SEEN_AT, SECTORS, SECTOR_BYTES, TOUCHED_AT, TOUCHED, COVERED = range(6)
+OPS, LENGTH, LAUNCH, WARPS_AT, WARPS, STATES_AT, PATH_AT, AGES_AT = range(8)
+"""A block that `touch_block` runs: micro-operations, their number, launch, first warp, warps, states (and
+behind them how far each warp has come), the next instruction after each that is not left out, and how far
+each is from the first one (`smlab.sim.execution.functional_warming`)."""
+SEEN_AT, SECTORS, SECTOR_BYTES, TOUCHED_AT, TOUCHED, COVERED, STEPS_AT = range(7)
 """The sectors: the address of a byte for each, their number, bytes of one; the list of those touched, and its
-length; and the instructions covered, those left out among them."""
+length; the instructions covered, those left out among them; and a word for each sector, how far a warp had
+come at least when it touched that."""
 MAX_TAG: Final = (1 << 32) - 1
 WRITERS_AT, WATCHED_WORDS, TAG, FOUND_PC, FOUND_WORD, FOUND_WRITER, LOW, HIGH = range(8)
 """What is watched: the address of a word for each word of memory, which says by what block it was written (a
@@ -247,15 +249,19 @@ def sector_of(inside, sector_bytes):  # type: ignore[no-untyped-def]
 
 
 @helper
-def touch(sectors, seen, count, first, last, written):  # type: ignore[no-untyped-def]
+def touch(sectors, step, first, last, written):  # type: ignore[no-untyped-def]
     """Write down the sectors from ``first`` to ``last`` that the block has not touched before, twice their
-    number and one more if it is to write."""
+    number and one more if it is to write, and the least ``step`` of a warp at which each is touched."""
+    seen, count = at(sectors, SEEN_AT), at(sectors, SECTORS)
     for n in range(max(first, 0), min(last, count - 1) + 1):
         if get8(seen + n) == 0:
             put8(seen + n, 1)
             found = at(sectors, TOUCHED)
             put32(at(sectors, TOUCHED_AT) + 4 * found, 2 * n + written)
             put(sectors, TOUCHED, found + 1)
+            put32(at(sectors, STEPS_AT) + 4 * n, step)
+        elif step < get32(at(sectors, STEPS_AT) + 4 * n):
+            put32(at(sectors, STEPS_AT) + 4 * n, step)
 
 
 @helper
@@ -304,9 +310,9 @@ def place_lanes(op, warp, launch):  # type: ignore[no-untyped-def]
 
 
 @helper
-def touch_lanes(op, warp, sectors, watched):  # type: ignore[no-untyped-def]
+def touch_lanes(op, warp, sectors, watched, step):  # type: ignore[no-untyped-def]
     """Write down what the access just made touches."""
-    seen, count, sector = at(sectors, SEEN_AT), at(sectors, SECTORS), at(sectors, SECTOR_BYTES)
+    sector = at(sectors, SECTOR_BYTES)
     code, rest = at(op, I_CODE), at(warp, memory_layout.LANES)
     width, written = at(op, I_WIDTH_BYTES), int(code == operation_codes.STORE)
     reads, writes = (
@@ -329,19 +335,18 @@ def touch_lanes(op, warp, sectors, watched):  # type: ignore[no-untyped-def]
             rest &= rest - 1
         end -= 1
         watch(watched, pc, inside >> 2, end >> 2, reads, writes)
-        touch(sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written)
+        touch(sectors, step, sector_of(inside, sector), sector_of(end, sector), written)
 
 
 @helper
-def touch_runs(op, warp, launch, sectors, watched):  # type: ignore[no-untyped-def]
+def touch_runs(op, launch, sectors, watched, pc, step):  # type: ignore[no-untyped-def]
     """Write down what the bulk copy just made touches."""
-    seen, count, sector = at(sectors, SEEN_AT), at(sectors, SECTORS), at(sectors, SECTOR_BYTES)
+    sector = at(sectors, SECTOR_BYTES)
     request, writes = at(launch, memory_layout.BULK_REQUEST), at(op, I_TO_GLOBAL) != 0
-    pc = at(warp, memory_layout.PC) - 1
     for n in range(FIRST_RUN, FIRST_RUN + 2 * at(request, RUN_COUNT), 2):
         first, last = at(request, n) - FIRST_ADDRESS, at(request, n + 1) - 1 - FIRST_ADDRESS
         watch(watched, pc, first >> 2, last >> 2, not writes, writes)
-        touch(sectors, seen, count, sector_of(first, sector), sector_of(last, sector), int(writes))
+        touch(sectors, step, sector_of(first, sector), sector_of(last, sector), int(writes))
 
 
 @entry
@@ -355,6 +360,7 @@ def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
     ops, length, launch, path = at(block, OPS), at(block, LENGTH), at(block, LAUNCH), at(block, PATH_AT)
     warps_at, warps, state = at(block, WARPS_AT), at(block, WARPS), at(block, STATES_AT)
     size, blocks = at(launch, memory_layout.REGISTER_FILE_BYTES), at(launch, memory_layout.CLUSTER_BLOCKS)
+    steps_at, ages = state + 8 * blocks * warps, at(block, AGES_AT)
     while True:
         done = 0
         for b in range(blocks):
@@ -367,6 +373,9 @@ def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
                         return -1
                     following = get32(path + 4 * pc)
                     put(sectors, COVERED, at(sectors, COVERED) + (following >> 1) - pc + 1)
+                    step = at(steps_at, b * warps + w)
+                    step += get32(ages + 4 * (following >> 1) + 4) - get32(ages + 4 * pc)
+                    put(steps_at, b * warps + w, step)
                     pc = following >> 1
                     if pc >= length:
                         return -1
@@ -384,9 +393,9 @@ def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
                         and at(warp, memory_layout.LANES) != 0
                         and at(op, I_SPACE) in GLOBAL_SPACES
                     ):
-                        touch_lanes(op, warp, sectors, watched)
+                        touch_lanes(op, warp, sectors, watched, step)
                     if at(op, I_CODE) == operation_codes.BULK_COPY and at(warp, memory_layout.LANES) != 0:
-                        touch_runs(op, warp, launch, sectors, watched)
+                        touch_runs(op, launch, sectors, watched, pc, step)
                     if after == AWAITS or asks_phase(op):
                         break
                     if after in (ARRIVES, EXITS):

@@ -6,7 +6,9 @@ first and the last of the sample, and some before the first, are executed withou
 warming, Wunderlich et al. 2003, SMARTS), in the order in which they are launched. A sector belongs to the
 wave of blocks that asks for it first, and there to one of the blocks that ask, drawn by chance. Only the
 sample's own sectors go to DRAM. So a block has its fair share of what a wave fetches, also the first block
-of a row. What a block touches is kept for the samples after the first one, whose neighbours are often the
+of a row. The blocks of the grid's first wave begin together. There a sector belongs to the block that comes
+to it first, by the instructions and the waits for loads behind it, and one that asks at the same time waits
+for DRAM too. What a block touches is kept for the samples after the first one, whose neighbours are often the
 same.
 
 Only what tells addresses is executed (`smlab.sim.execution.address_slice`): of a product of matrices neither
@@ -18,6 +20,7 @@ blocks depend on each other, and a sample of them is not what they are together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +41,8 @@ from smlab.sim.execution.compiled_blocks import (
     start_block,
     touch_block,
 )
-from smlab.sim.isa import operation_codes
+from smlab.sim.isa import memory_layout, operation_codes
+from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import block_name, where_in_code
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
 from smlab.sim.isa.memory.global_memory import ContentsBefore
@@ -53,6 +57,11 @@ MAX_BYTES: Final = 1 << 34
 MAX_KEPT: Final = 1 << 24
 """Runs of sectors touched that are kept for further samples, in sum over blocks."""
 MAX_ASKERS: Final = 0xFFFF
+ANSWER: Final = 32
+"""Instructions that a warp executes while DRAM answers (assumed: on an SM that is half full). Blocks that
+begin together ask for a sector at the same time if they are no further apart."""
+_NEVER: Final = 1 << 30
+_NO_STEPS: Final = np.zeros(0, dtype=np.int32)
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
 """Who fetches a sector, and whether it was written first."""
 
@@ -60,7 +69,8 @@ _OWN, _OTHER, _WRITTEN = 1, 2, 4
 @dataclass(frozen=True)
 class ForeignSectors:
     """Sectors from ``first`` on, a bit each (little-endian words): fetched by a block outside of the
-    sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block, and
+    sample. Those in ``arriving``, bits as well, are on their way when the sample asks for them.
+    ``read_each`` are the distinct sectors that blocks read before any wrote them, a block, and
     ``written_each`` those that they wrote first. ``writes_back``: what the grid touches is more than L2, so
     what its blocks write goes on to DRAM meanwhile.
     ``other_atomics`` has a byte a sector where the kernel has atomics, else nothing: how many atomics of
@@ -69,6 +79,7 @@ class ForeignSectors:
     first: int
     sectors: int
     bits: NDArray[np.int64]
+    arriving: NDArray[np.int64]
     read_each: float
     written_each: float
     other_atomics: NDArray[np.int64]
@@ -84,8 +95,22 @@ class ForeignSectors:
         )
 
     def __contains__(self, sector: object) -> bool:
-        n = sector - self.first if isinstance(sector, int) else -1
-        return 0 <= n < self.sectors and bool(int(self.bits[n >> 6]) >> (n & 63) & 1)
+        return isinstance(sector, int) and self._has(self.bits, sector)
+
+    def arrives(self, sector: int) -> bool:
+        return self._has(self.arriving, sector)
+
+    def _has(self, bits: NDArray[np.int64], sector: int) -> bool:
+        n = sector - self.first
+        return 0 <= n < self.sectors and bool(int(bits[n >> 6]) >> (n & 63) & 1)
+
+
+def _packed(sectors: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A bit a sector, in little-endian words."""
+    bits = np.zeros(-(-len(sectors) // 64) * 8, dtype=np.uint8)
+    packed = np.packbits(sectors, bitorder="little")
+    bits[: len(packed)] = packed
+    return bits.view(np.int64)
 
 
 def _path(actions: NDArray[np.int8]) -> NDArray[np.int32]:
@@ -98,6 +123,35 @@ def _path(actions: NDArray[np.int8]) -> NDArray[np.int32]:
             following = 2 * n + int(actions[n] == ADDRESSED)
         path[n] = following
     return path
+
+
+def _ages(code: Sequence[MicroOperation]) -> NDArray[np.int32]:
+    """How far each instruction is from the first one, and the end: instructions, and `ANSWER` more for one
+    that waits for loads."""
+    waits = np.zeros(len(code), dtype=np.int64)
+    pending = 0
+    for n, micro in enumerate(code):
+        control = micro.instruction.control
+        if control is None:
+            continue
+        waits[n] = control.wait_mask & pending != 0
+        pending &= ~control.wait_mask
+        if micro.returns and micro.fields.get("space") in GLOBAL_SPACES and control.write_barrier is not None:
+            pending |= 1 << control.write_barrier
+    return np.concatenate([[0], np.cumsum(1 + ANSWER * waits)]).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """The sectors that a cluster touches, twice their number and one more where it wrote first; how far a
+    warp had come then (`_ages`), if that is known; and whether the cluster ends."""
+
+    sectors: NDArray[np.int32]
+    steps: NDArray[np.int32]
+    ended: bool
+
+    def __len__(self) -> int:
+        return len(self.sectors)
 
 
 def _runs(touched: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -150,6 +204,8 @@ class _Owners:
         self.seen = np.zeros(sectors, dtype=np.uint8)
         self._askers = np.zeros(sectors, dtype=np.uint16)  # of this wave; 0 where an earlier one has asked
         self._fresh: list[NDArray[np.int32]] = []
+        self._first = np.full(sectors, _NEVER, dtype=np.int32)  # when a block of the first wave asks
+        self._own_first = self._first.copy()
 
     def next_wave(self) -> None:
         """What blocks have asked for until now is in L2 from now on."""
@@ -175,6 +231,21 @@ class _Owners:
         taken = shared[drawn * count >> np.uint64(16) == 0]
         self.seen[taken] = self.seen[taken] & np.uint8(_WRITTEN) | who
 
+    def ask_together(self, index: int, touched: _Touched, own: bool) -> None:
+        """Block ``index`` of the grid's first wave asks. These blocks begin together, so a sector's owner is
+        the one that comes to it first; of several at nearly the same time one by chance."""
+        sectors, when = touched.sectors >> 1, touched.steps
+        first = self._first[sectors]
+        self.seen[sectors[when // ANSWER < first // ANSWER]] = 0
+        self.ask(index, touched.sectors[when // ANSWER <= first // ANSWER], own)
+        self._first[sectors] = np.minimum(first, when)
+        if own:
+            self._own_first[sectors] = np.minimum(self._own_first[sectors], when)
+
+    def arriving(self) -> NDArray[np.bool_]:
+        """Which sectors DRAM still sends to another block when the sample asks for them."""
+        return (self._own_first < _NEVER) & (self._own_first < self._first + ANSWER)
+
 
 class Neighbours:
     """Blocks of a launch executed without timing, cluster by cluster as they are asked for (without clusters
@@ -189,6 +260,7 @@ class Neighbours:
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
         self.seen = np.zeros(self.count, dtype=np.uint8)
         self.sectors = np.empty(self.count, dtype=np.int32)
+        self.steps = np.empty(self.count, dtype=np.int32)
         self.adds = any(
             m.code == operation_codes.ATOMIC and m.fields.get("space") in GLOBAL_SPACES for m in launch.code
         )
@@ -208,32 +280,39 @@ class Neighbours:
         nowhere = (words, -1)
         self.watched = np.array([self.writers.ctypes.data, words, 0, -1, 0, 0, *nowhere], dtype=np.int64)
         self.path = _path(slice_for_addresses(launch.code))
+        self.ages = _ages(launch.code)
         self.reader = 0
         self.ran = False
         self.all_watched = True
-        self.kept: dict[int, NDArray[np.int32]] = {}
+        self.kept: dict[int, NDArray[np.int32] | _Touched] = {}
+        self.wave = 0
         self.room = MAX_KEPT
 
-    def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
-        """The sectors that cluster ``index`` touches, as `touch_block` writes them, in some order; whether it
-        ends."""
-        if (found := self.kept.get(index)) is not None:
-            return _of_runs(found), True
+    def _touched(self, index: int) -> _Touched:
+        """What cluster ``index`` touches."""
+        kept = self.kept.get(index)
+        if isinstance(kept, _Touched):
+            return kept
+        if kept is not None and index >= self.wave:
+            return _Touched(_of_runs(kept), _NO_STEPS, True)
         self.ran = True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
         for n in range(self.size):
             start_block(words, memory.block_address(n), memory.warp_address(n, 0), index * self.size + n)
-        state = np.zeros(warps * self.size, dtype=np.int64)
+        state = np.zeros(2 * warps * self.size, dtype=np.int64)
         block = np.array(
             [
                 *(memory.ops.ctypes.data, memory.length, words, first, warps, state.ctypes.data),
-                self.path.ctypes.data,
+                *(self.path.ctypes.data, self.ages.ctypes.data),
             ],
             dtype=np.int64,
         )
         sectors = np.array(
-            [self.seen.ctypes.data, self.count, self.sector_bytes, self.sectors.ctypes.data, 0, 0],
+            [
+                *(self.seen.ctypes.data, self.count, self.sector_bytes, self.sectors.ctypes.data, 0, 0),
+                self.steps.ctypes.data,
+            ],
             dtype=np.int64,
         )
         self.watched[TAG] = index % MAX_TAG + 1
@@ -245,18 +324,23 @@ class Neighbours:
         self.left = max(0, left)
         self.covered = int(sectors[COVERED])
         touched = self.sectors[: sectors[TOUCHED]].copy()
+        steps = self.steps[touched >> 1]
         self.seen[touched >> 1] = 0
-        if left >= 0 and self.room and len(runs := _runs(touched)) <= self.room:
-            self.kept[index] = runs
-            self.room -= len(runs)
-        return touched, bool(left >= 0)
+        found = _Touched(touched, steps, bool(left >= 0))
+        if found.ended and self.room:
+            # Only of the first wave it matters when a block asks.
+            keep = found if index < self.wave else _runs(touched)
+            if len(keep) <= self.room:
+                self.kept[index] = keep
+                self.room -= len(keep)
+        return found
 
     def block_instructions(self, wave: int) -> int:
         """Warp-instructions of the grid's middle block; more than are ever executed where it does not end.
         From then on a ``wave`` of blocks may be executed for a sample."""
         self.left = MAX_INSTRUCTIONS
-        _, ended = self._touched(self.launch.blocks // self.size // 2)
-        self.ends = ended
+        self.wave = max(1, wave // self.size)
+        ended = self.ends = self._touched(self.launch.blocks // self.size // 2).ended
         self._go_back()
         executed = (MAX_INSTRUCTIONS - self.left) // self.size
         self.budget = max(MAX_INSTRUCTIONS, min(2 * executed * wave, MAX_OF_A_WAVE))
@@ -277,7 +361,7 @@ class Neighbours:
         for micro in launch.code:
             if (
                 micro.code == operation_codes.ATOMIC
-                and micro.returns
+                and micro.fields.get("dst") != memory_layout.dump_at()
                 and micro.fields.get("space") in GLOBAL_SPACES
             ):
                 return f"as an atomic may tell one what others did, at {where_in_code(micro)}"
@@ -295,23 +379,28 @@ class Neighbours:
 
     def fetched(self, chosen: NDArray[np.int64], wave: int, others: float = 0) -> ForeignSectors:
         """What blocks of the grid fetch that are not ``chosen`` (numbers), from a ``wave`` of blocks ahead of
-        the first one to the last one, or to the first that does not end without others. ``others`` SMs are
-        outside of the sample for each one in it."""
+        the first one to the last one (of the grid's first wave: all), or to the first that does not end
+        without others. ``others`` SMs are outside of the sample for each one in it."""
         own, owners = set((chosen // self.size).tolist()), _Owners(self.count)
         askers = _Askers(self.count if self.adds else 0)
         clusters, ended = 0, True
-        wave = max(1, wave // self.size)
+        wave = self.wave = max(1, wave // self.size)
         if self.asks:
             self.left = self.budget
-            for index in range(max(0, min(own) - wave), max(own) + 1):
-                touched, ended = self._touched(index)
+            # All of the first wave begin together, those behind the sample as well.
+            together = min(wave, self.launch.blocks // self.size) if min(own) < wave else 0
+            for index in range(max(0, min(own) - wave), max(max(own) + 1, together)):
+                touched = self._touched(index)
                 clusters += 1
                 if index % wave == 0:
                     owners.next_wave()
-                owners.ask(index, touched, index in own)
+                if index < wave:
+                    owners.ask_together(index, touched, index in own)
+                else:
+                    owners.ask(index, touched.sectors, index in own)
                 if self.adds:
-                    askers.ask(touched, index in own)
-                if not ended:
+                    askers.ask(touched.sectors, index in own)
+                if not (ended := touched.ended):
                     self.cut_short |= self.ends
                     break
             self._go_back()
@@ -319,14 +408,13 @@ class Neighbours:
         read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
         written = int(np.count_nonzero(seen & _WRITTEN))
         ran = max(clusters - (not ended), 1) * self.size
-        bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
-        packed = np.packbits(seen & _OTHER != 0, bitorder="little")
-        bits[: len(packed)] = packed
+        foreign = seen & _OTHER != 0
         sectors = FIRST_ADDRESS // self.sector_bytes
         return ForeignSectors(
             sectors,
             len(seen),
-            bits.view(np.int64),
+            _packed(foreign),
+            _packed(foreign & owners.arriving()),
             read / ran,
             written / ran,
             askers.other_atomics(others),

@@ -273,6 +273,8 @@ class MemorySystem:
             elif self.unsampled is not None and sector in self.unsampled:
                 self.l2.misses += 1
                 ready = served
+                if self.unsampled.arrives(sector):
+                    ready = max(served, self.dram_free_ticks) + (m.dram_extra_cycles << TICK_BITS)
             elif (across := self._across(home + tag, place, now << TICK_BITS) if home != half else 0) != 0:
                 self.l2.hits += 1
                 ready = max(served, across)

@@ -28,6 +28,7 @@ is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.random import SeedSequence, default_rng
@@ -166,14 +167,18 @@ def histogram_of_image(gpu: Gpu, image: Bytes, options: CountingOptions, sms: in
 def share_of(gpu: Gpu, sms: int | str) -> Gpu:
     """``gpu`` with the part of L2's and DRAM's bandwidth, and of the dispatcher's rate, that falls to
     ``sms`` of its SMs when all of them run."""
-    simulated, whole = _sms(gpu, sms), gpu.integer("gpu.sms")
-    if simulated == whole:
+    return part_of(gpu, Fraction(_sms(gpu, sms), gpu.integer("gpu.sms")))
+
+
+def part_of(gpu: Gpu, share: Fraction) -> Gpu:
+    """``gpu`` with a ``share`` of what its SMs have in common."""
+    if share == 1:
         return gpu
     named = ("l2.bandwidth_bytes_per_s", "dram.bandwidth_bytes_per_s", "dram.sustained_bandwidth_bytes_per_s")
     keys = [key for key in named if gpu.has(key)]
-    values = {key: gpu.number(key) * simulated / whole for key in keys}
+    values = {key: gpu.number(key) * float(share) for key in keys}
     intervals = [f"gpu.{what}_{when}_cycles" for what in ("block", "warp") for when in ("dispatch", "refill")]
-    values |= {key: gpu.number(key) * whole / simulated for key in intervals if gpu.has(key)}
+    values |= {key: gpu.number(key) / float(share) for key in intervals if gpu.has(key)}
     return gpu.with_values(values, source="assumed: the share of the simulated SMs")
 
 

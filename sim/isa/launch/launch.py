@@ -17,7 +17,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, reserved_shared_bytes
 from smlab.hw_bench.sass.runtime import HEAP_AT, HEAP_HEADER_BYTES, PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
-from smlab.sim.execution.address_slice import rows_to_clear
+from smlab.sim.execution.address_slice import changes_maps, rows_to_clear
 from smlab.sim.execution.early_execution import early_execution_flags
 from smlab.sim.instruction_source import FIRST_RUN
 from smlab.sim.isa import memory_layout
@@ -459,11 +459,8 @@ class MachineLaunch:
 
     @cached_property
     def changes_maps(self) -> bool:
-        """Whether the kernel makes or changes tensor maps: then it says when they may be read anew."""
-        return any(
-            micro.instruction.opcode == "UTMACCTL" and "IV" in micro.instruction.modifiers
-            for micro in self.code
-        )
+        """Whether the kernel makes or changes tensor maps."""
+        return changes_maps(self.code)
 
     @cached_property
     def most_bulk_sectors(self) -> int:

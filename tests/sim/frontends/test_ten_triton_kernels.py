@@ -212,7 +212,7 @@ def test_warming_by_addresses_alone_asks_for_the_same(
             monkeypatch.setattr(functional_warming, "slice_for_addresses", lambda code, plan=plan: plan)
             neighbours = functional_warming.Neighbours(made[0], 32)
             touched = [neighbours._touched(block) for block in range(made[0].blocks)]
-            told.append([(sorted(sectors.tolist()), ended) for sectors, ended in touched])
+            told.append([(sorted(t.sectors.tolist()), t.ended) for t in touched])
             neighbours._go_back()
         products = [a for a, m in zip(actions, made[0].code, strict=True) if "MMA" in m.instruction.opcode]
         assert all(action == LEFT_OUT for action in products)

@@ -13,14 +13,15 @@ from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.checks.random_code import REGISTERS, WORDS, piece
 
 Launch = Callable[..., MachineLaunch]
-Asked = tuple[list[tuple[list[int], bool]], str | None, int]
+Asked = tuple[list[tuple[list[tuple[int, int]], bool]], str | None, int]
 
 
 def asked(launch: MachineLaunch) -> Asked:
-    """What each block touches and whether it ends; how blocks depend; instructions covered."""
+    """What each block touches, how far it has come then, and whether it ends; how blocks depend; instructions
+    covered."""
     neighbours = Neighbours(launch, 32)
     touched = [neighbours._touched(block) for block in range(launch.blocks)]
-    told = [(sorted(sectors.tolist()), ended) for sectors, ended in touched]
+    told = [(sorted(zip(t.sectors.tolist(), t.steps.tolist(), strict=True)), t.ended) for t in touched]
     return told, neighbours.dependence(), neighbours.covered
 
 

@@ -228,7 +228,7 @@ def main() -> None:
     """All forms on all architectures, or those of the parts that are named; writes `RESULTS`, other parts as
     they were."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=ROW_SETS, default=[])
+    parser.add_argument("parts", nargs="*", choices=ROW_SETS)
     asked = parser.parse_args().parts or ROW_SETS
     found = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     found["mmasim"] = "2.1.1"

@@ -162,19 +162,18 @@ def run_attention(heads: int, length: int, width: int, tile: int = 64) -> float:
 
 @dataclass(frozen=True)
 class TritonRow:
-    """A published number of elapsed cycles, how its like is launched here, and how many SMs are simulated."""
+    """A published number of elapsed cycles, and how its like is launched here."""
 
     name: str
     cycles: float
     launch: Callable[[], float]
-    sms: int | None = None
 
 
 ROWS: Final = (
     TritonRow("product 512 x 16 x 512", 24600.54, lambda: run_product(512, 16, 512)),
     TritonRow("product 2560 x 64 x 2560", 77190.74, lambda: run_product(2560, 64, 2560)),
     TritonRow("attention 12 x 128 x 64, tiles of 32", 25243.15, lambda: run_attention(12, 128, 64, 32)),
-    TritonRow("attention 1024 x 512 x 64", 797247.12, lambda: run_attention(1024, 512, 64), 1),
+    TritonRow("attention 1024 x 512 x 64", 797247.12, lambda: run_attention(1024, 512, 64)),
 )
 
 
@@ -190,8 +189,7 @@ def simulated(row: TritonRow, gpu: Gpu) -> MachineRun:
 
     def launched(kernel: LoadedKernel) -> float:
         launch = machine_launch(kernel, None, None, (), {})
-        how: dict[str, Any] = {"sms": row.sms} if row.sms else {}
-        runs.append(run_machine_code(launch, gpu, threads=1, **how))
+        runs.append(run_machine_code(launch, gpu, threads=1))
         return runs[-1].seconds
 
     room = {"max_shared_mem": gpu.integer("sm.shared_bytes_per_block"), "max_num_regs": 1 << 16}

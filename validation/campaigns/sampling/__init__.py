@@ -1,0 +1,1 @@
+"""Does a part of a grid tell the whole grid's time?"""
