@@ -126,9 +126,7 @@ def _element_of(code: str, pointer: str) -> str | None:
         end = None if behind is None else closed(code, use.end() + behind.end() - 1)
         if end is None or re.match(r"\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--|[.[])", code[end:]):
             return None
-        if re.search(r"(?:&|\+\+|--)\s*$", code[: use.start()]) and not re.search(
-            r"&&\s*$", code[: use.start()]
-        ):
+        if re.search(r"(?:(?<!&)&|\+\+|--)\s*$", code[: use.start()]):
             return None
     return declared["element"]
 

@@ -17,7 +17,7 @@ PUBLISHED: Final = Path(__file__).with_name("published.csv")
 GRIDS: Final = Path(__file__).with_name("grids.csv")
 SOURCE: Final = (
     "Burtchell and Burtscher, 2024, Characterizing CUDA and OpenMP Synchronization Primitives, IISWC 2024; "
-    "raw results of burtscher/SyncPerformance, commit 89a4e2a4, one block, slowest thread"
+    "raw results of burtscher/SyncPerformance, commit 89a4e2a4"
 )
 CLOCKS_HZ: Final = {"rtx-2070-super": 1.8e9, "a100-40": 1.41e9, "rtx-4090": 2.625e9}
 """At which the published times are whole cycles."""
