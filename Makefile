@@ -80,7 +80,7 @@ sass: contract
 	    tests/validation/calibrate/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py::test_a_numpy_that_numba_does_not_know_yet_ends_no_compilation \
 	    tests/hw_bench/cuda/test_cuda_harness.py --deselect tests/hw_bench/cuda/test_cuda_harness.py::test_every_other_benchmark_gives_its_columns \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
-	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py tests/validation/campaigns/test_access_latency.py tests/validation/campaigns/test_worklogs.py \
+	    tests/validation/campaigns/test_samples_of_grids.py tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py tests/validation/campaigns/test_access_latency.py tests/validation/campaigns/test_worklogs.py \
 	    tests/validation/campaigns/test_executed_rows.py tests/validation/campaigns/test_hopper.py \
 	    tests/validation/campaigns/test_advisor_pairs.py \
 	    tests/validation/campaigns/test_published_products.py tests/validation/campaigns/test_tensor_memory_times.py \

@@ -47,7 +47,7 @@ UNSEEN: Final = 0.03
 UNSEEN_BY_ONE_SM: Final = 0.12
 """What a sample cannot see of how SMs meet in L2 and DRAM, as a part of the cycles: the first of any sample,
 the second over its number of SMs. Fitted to 115 kernels by others that ran whole on an A100, of which the
-intervals of 1, 2 and 4 SMs then hold nineteen in twenty (`validation/campaigns/sampling`)."""
+intervals of 1, 2 and 4 SMs hold 107, 105 and 107 (`validation/campaigns/sampling`)."""
 T_HALF_WIDTH: Final = 4.303
 """Student's t for 95 % with two degrees of freedom."""
 
