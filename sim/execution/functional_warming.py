@@ -231,7 +231,7 @@ class _Owners:
         taken = shared[drawn * count >> np.uint64(16) == 0]
         self.seen[taken] = self.seen[taken] & np.uint8(_WRITTEN) | who
 
-    def ask_together(self, index: int, touched: _Touched, own: bool) -> None:
+    def ask_in_first_wave(self, index: int, touched: _Touched, own: bool) -> None:
         """Block ``index`` of the grid's first wave asks. These blocks begin together, so a sector's owner is
         the one that comes to it first; of several at nearly the same time one by chance."""
         sectors, when = touched.sectors >> 1, touched.steps
@@ -388,14 +388,14 @@ class Neighbours:
         if self.asks:
             self.left = self.budget
             # All of the first wave begin together, those behind the sample as well.
-            together = min(wave, self.launch.blocks // self.size) if min(own) < wave else 0
-            for index in range(max(0, min(own) - wave), max(max(own) + 1, together)):
+            first_wave = min(wave, self.launch.blocks // self.size) if min(own) < wave else 0
+            for index in range(max(0, min(own) - wave), max(max(own) + 1, first_wave)):
                 touched = self._touched(index)
                 clusters += 1
                 if index % wave == 0:
                     owners.next_wave()
                 if index < wave:
-                    owners.ask_together(index, touched, index in own)
+                    owners.ask_in_first_wave(index, touched, index in own)
                 else:
                     owners.ask(index, touched.sectors, index in own)
                 if self.adds:
