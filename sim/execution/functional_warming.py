@@ -204,8 +204,9 @@ class _Owners:
         self.seen = np.zeros(sectors, dtype=np.uint8)
         self._askers = np.zeros(sectors, dtype=np.uint16)  # of this wave; 0 where an earlier one has asked
         self._fresh: list[NDArray[np.int32]] = []
-        self._first = np.full(sectors, _NEVER, dtype=np.int32)  # when a block of the first wave asks
-        self._own_first = self._first.copy()
+        # How long before `_NEVER` a block of the first wave asks, and one of the sample: most stay 0.
+        self._earliness = np.zeros((2, sectors), dtype=np.int32)
+        self._own: list[NDArray[np.int32]] = []
 
     def next_wave(self) -> None:
         """What blocks have asked for until now is in L2 from now on."""
@@ -235,16 +236,20 @@ class _Owners:
         """Block ``index`` of the grid's first wave asks. These blocks begin together, so a sector's owner is
         the one that comes to it first; of several at nearly the same time one by chance."""
         sectors, when = touched.sectors >> 1, touched.steps
-        first = self._first[sectors]
+        first = _NEVER - self._earliness[0, sectors]
         self.seen[sectors[when // ANSWER < first // ANSWER]] = 0
         self.ask(index, touched.sectors[when // ANSWER <= first // ANSWER], own)
-        self._first[sectors] = np.minimum(first, when)
+        self._earliness[0, sectors] = np.maximum(self._earliness[0, sectors], _NEVER - when)
         if own:
-            self._own_first[sectors] = np.minimum(self._own_first[sectors], when)
+            self._earliness[1, sectors] = np.maximum(self._earliness[1, sectors], _NEVER - when)
+            self._own.append(sectors)
 
     def arriving(self) -> NDArray[np.bool_]:
         """Which sectors DRAM still sends to another block when the sample asks for them."""
-        return (self._own_first < _NEVER) & (self._own_first < self._first + ANSWER)
+        found = np.zeros(len(self.seen), dtype=bool)
+        for sectors in self._own:
+            found[sectors] = self._earliness[0, sectors] < self._earliness[1, sectors] + ANSWER
+        return found
 
 
 class Neighbours:
