@@ -15,10 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.run.run import run_file
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.frontends.launching import machine_launch
+from smlab.sim.frontends.protocol import LoadedKernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.validation.campaigns.advisor.pairs import read_round, with_inputs
 from smlab.validation.service_tables import rules_version
@@ -37,24 +40,30 @@ def rows_of(gpu_name: str, rounds: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The kernels of rounds with more blocks than the GPU has SMs: cycles of the whole grid, and of each
     sample with its interval."""
     gpu = load_gpu(gpu_name)
-    how: dict[str, Any] = {"keep": Record.TOTALS, "threads": 1}
     for pair in (pair for name in rounds for pair in read_round(name, gpu_name)):
         with tempfile.TemporaryDirectory() as temporary:
             files = with_inputs(pair, Path(temporary))
-            kernel, launch = str(files / "before.cu"), files / "launch.toml"
             try:
-                whole = run_file(kernel, read_launch(launch), gpu, sms="all", **how)
+                whole = _run(files, gpu, "all")
                 if whole.blocks <= gpu.integer("gpu.sms"):
                     continue
                 row: dict[str, Any] = {"kernel": pair.name, "whole": whole.cycles}
                 for sms in SAMPLES:
-                    part = run_file(kernel, read_launch(launch), gpu, sms=sms, **how)
+                    part = _run(files, gpu, sms)
                     row[str(sms)] = [round(x) for x in (part.cycles, part.cycles_low, part.cycles_high)]
             except SmlabError as error:
                 print(f"{gpu_name} {pair.name}: {error}", file=sys.stderr)
                 continue
         print(gpu_name, row, file=sys.stderr, flush=True)
         yield row
+
+
+def _run(files: Path, gpu: Gpu, sms: int | str) -> MachineRun:
+    kernel = LoadedKernel(load_kernel(files / "before.cu", gpu.sm_architecture))
+    file = read_launch(files / "launch.toml")
+    more = {"shared_bytes": file.shared_bytes, "constants": file.constants}
+    launch = machine_launch(kernel, file.grid, file.block, file.arguments, more)
+    return run_machine_code(launch, gpu, sms=sms, keep=Record.TOTALS, threads=1)
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
