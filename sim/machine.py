@@ -107,6 +107,8 @@ class CacheShape:
         return half * sets + HASHED_LINES * (scattered * (sets // HASHED_LINES) >> 32) + line % HASHED_LINES
 
 
+WITH_SCOREBOARDS: Final = frozenset({"fp64", "int8", "int4", "int1"})
+"""Types of products whose scoreboard tells that the result is there. Of others stall cycles tell it."""
 HASHED_LINES: Final = 8
 """Lines in a row that a hash leaves in a row."""
 SECOND_HALF: Final = 1 << 44
@@ -459,6 +461,7 @@ class Machine:
     dram_latency_cycles: int
     fetch: FetchTiming
     fp64_tail_cycles: int  # of a product of doubles, from its own multiply-adds to its result; 0: as others
+    float_scoreboard_cycles: int  # from other floating-point products to their scoreboards; 0: as others
     constants: ConstantTiming | None  # None: they are always there
     uniform_constant_cycles: int  # for which a load to a uniform register keeps the uniform pipe
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
@@ -615,6 +618,8 @@ class Machine:
             ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
             whole, part = divmod(ticks, TICKS_PER_CYCLE)
             own = replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+            if self.float_scoreboard_cycles and product.type not in WITH_SCOREBOARDS:
+                return replace(own, latency_cycles=self.float_scoreboard_cycles)
             if product.type != "fp64" or not self.fp64_tail_cycles:
                 return own
             working = math.ceil(product.multiply_adds / rate)
@@ -1093,6 +1098,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         fetch=_fetch(gpu),
         fp64_tail_cycles=round(_optional(gpu, "tensor.fp64_tail_cycles")),
+        float_scoreboard_cycles=round(_optional(gpu, "tensor.scoreboard_cycles")),
         constants=_constant_caches(gpu),
         uniform_constant_cycles=round(
             _optional(gpu, "constant.uniform_interval_cycles", gpu.number("pipe.uniform.interval_cycles"))

@@ -378,7 +378,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         enqueue(st, i, s, w, now)
     inactive = lanes == 0 and op.passes_inactive == 0
     if op.read_watched != 0 and (inactive or op.unit == PIPE or op.unit == BARRIER):
-        result(st, w, op.read_target, now + max(1, op.interval))
+        reading = min(op.interval, op.latency) if op.unit == PIPE else op.interval
+        result(st, w, op.read_target, now + max(1, reading))
     scheduler = scheduler_at(st, i * st.schedulers + s)
     if scheduler.products_end > now:
         scheduler.held = now + op.crowded

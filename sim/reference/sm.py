@@ -248,6 +248,7 @@ class StreamingMultiprocessor:
                     self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
                 if operation.in_tensor_memory:  # it has read its registers as soon as another instruction has
                     interval = self.machine.pipes[operation.cls.timing].interval_cycles
+                interval = min(interval, timing.latency_cycles)
             read_at = max(read_at, now + interval)
             if target >= 0:
                 warp.result_at[target] = max(warp.result_at[target], now + latency)

@@ -123,3 +123,20 @@ def test_a_chain_of_products_of_doubles_takes_what_our_h100_takes(
     other = a100.tensor_timing(product(opcode))
     assert other is not None
     assert other.latency_cycles == a100.pipes["tensor"].latency_cycles
+
+
+@pytest.mark.parametrize(
+    ("gpu", "opcode", "cycles"),
+    [
+        ("a100-40", "HMMA.16816.F32", 4),
+        ("t4", "HMMA.1688.F16", 4),
+        ("b200", "HMMA.16816.F32.BF16", 4),
+        ("a100-40", "IMMA.16832.S8.S8", 20),  # its scoreboard tells of the result
+        ("a100-40", "DMMA.884", 20),
+        ("v100", "HMMA.884.F32.F32.STEP0", 10),
+    ],
+)
+def test_when_the_scoreboard_of_a_product_opens(gpu: str, opcode: str, cycles: int) -> None:
+    timing = machine_from(load_gpu(gpu)).tensor_timing(product(opcode))
+    assert timing is not None
+    assert timing.latency_cycles == cycles

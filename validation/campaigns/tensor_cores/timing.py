@@ -1,7 +1,8 @@
 """How long products of matrices take on the simulated GPU, beside published measurements.
 
 ``python -m smlab.validation.campaigns.tensor_cores.timing`` makes ``timing.json`` anew and prints the table:
-some minutes.
+some minutes. ``--ptxas PATH --out OTHER.json`` takes another assembler, for products up to sm_90. Up to CUDA
+12.3 ptxas writes other control codes (``timing-ptxas-12.1.json``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.sass.tools import assemble
+from smlab.hw_bench.sass.tools import Tool, assemble, find_ptxas
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
@@ -42,6 +43,12 @@ RATE_BOUND: Final = 0.08
 BASELINE_LATENCY: Final = 24.7
 """What a product takes on an A100 (16 x 8 x 16, halves, sums in singles), as if it did everywhere."""
 SCHEDULERS: Final = 4
+PTX: Final = "8.7"
+OLD_PTX: Final = "8.0"
+"""Which CUDA 12.0 and later read."""
+NEWEST_OF_OLD: Final = 90
+RUNS_CODE_OF: Final = {"sm_103": "sm_100"}
+"""The disassembler of the pinned tools does not know all: a GPU also runs code of its family's first one."""
 _NAME: Final = re.compile(r"mma\.(?:(kind::\w+)\.)?m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)((?:\.\w+)*)")
 _RATES: Final = {
     "f64": "fp64",
@@ -192,7 +199,7 @@ def _loop(
     unroll = {"syncwarp": UNROLL, "rolled": 1}.get(loop, max(1, UNROLL // chains))
     body = [*one, "bar.warp.sync 0xffffffff;" * (loop == "syncwarp")] * unroll
     lines = [
-        f".version 8.7\n.target {architecture}\n.address_size 64",
+        f".version {PTX}\n.target {architecture}\n.address_size 64",
         ".visible .entry timed(.param .u64 zeros, .param .u64 begins, .param .u64 ends) {",
         ".reg .b32 %r<3>; .reg .b64 %at<4>; .reg .b64 %clock<2>; .reg .pred %again;",
         "mov.u32 %r0, %tid.x;",
@@ -214,7 +221,7 @@ def _loop(
     return "\n".join(lines)
 
 
-def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
+def cycles_an_iteration(row: Published, gpu: Gpu, tool: Tool | None = None) -> float:
     """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations. Of loads
     from another block's shared memory what is published: cycles, or bytes a cycle."""
     if cluster_loads.is_cluster_load(row.form):
@@ -222,7 +229,8 @@ def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
     if asynchronous_units.is_asynchronous_unit(row.form):
         return asynchronous_units.simulated(row.form, row.warps, row.ilp, row.loop, gpu)
     form = form_of(row.form)
-    architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
+    own = gpu.sm_architecture
+    architecture = RUNS_CODE_OF.get(own, own) + "a" * bool(form and form.kind)
     kernel = access_kernel(row.form, row.loop, architecture, row.warps)
     if kernel is not None:
         cycles = _cycles_a_turn(kernel, row, gpu, architecture)
@@ -234,11 +242,14 @@ def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
     else:
         source = products_source(form, architecture, row.ilp, row.loop)
     kernel = AccessKernel(source, ITERATIONS.get(row.loop, ITERATIONS["unrolled"]))
-    return _cycles_a_turn(kernel, row, gpu, architecture)
+    return _cycles_a_turn(kernel, row, gpu, architecture, tool)
 
 
-def _cycles_a_turn(kernel: AccessKernel, row: Published, gpu: Gpu, architecture: str) -> float:
-    image = from_cubin(assemble(kernel.text, architecture)[0], "timed", row.form)
+def _cycles_a_turn(
+    kernel: AccessKernel, row: Published, gpu: Gpu, architecture: str, tool: Tool | None = None
+) -> float:
+    text = kernel.text if tool is None else kernel.text.replace(f".version {PTX}", f".version {OLD_PTX}")
+    image = from_cubin(assemble(text, architecture, tool)[0], "timed", row.form)
     threads = kernel.threads or 32 * row.warps
     sampled = kernel.whole or kernel.blocks > 1
     blocks = kernel.blocks * (gpu.integer("gpu.sms") if sampled else 1)
@@ -251,7 +262,7 @@ def _cycles_a_turn(kernel: AccessKernel, row: Published, gpu: Gpu, architecture:
     return float(ends.max() - begins.min()) / kernel.iterations
 
 
-def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
+def judge(rows: Iterable[Published], policy: str, tool: Tool | None = None) -> list[JudgedTime]:
     """All rows, each beside the simulated figure, under a policy of the schedulers."""
     found, known = [], {}
     for row in rows:
@@ -259,13 +270,19 @@ def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
         gpu = load_gpu(row.gpu).with_values(values, source="one of both policies")
         key = (row.gpu, row.form, row.warps, row.ilp, row.loop)
         if key not in known:
-            known[key] = cycles_an_iteration(row, gpu)
+            known[key] = cycles_an_iteration(row, gpu, tool)
         found.append(JudgedTime(row, _as_published(row, known[key]), _baseline(row, gpu)))
         print(
             f"{row.card} {row.form} {row.warps} {row.ilp}: {found[-1].simulated:.2f} for {row.value:g}",
             file=sys.stderr,
         )
     return found
+
+
+def _is_for_old_tools(row: Published) -> bool:
+    form = form_of(row.form)
+    sm = int(load_gpu(row.gpu).sm_architecture.removeprefix("sm_"))
+    return form is not None and not form.kind and sm <= NEWEST_OF_OLD and not MIX.fullmatch(row.loop)
 
 
 def _as_published(row: Published, cycles: float) -> float:
@@ -387,8 +404,11 @@ def main() -> None:
     """Judge all rows, store them, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--ptxas", type=Path, help="another assembler, for products up to sm_90")
     chosen = parser.parse_args()
-    judged, other = (judge(published(), policy) for policy in POLICIES)
+    tool = find_ptxas(chosen.ptxas) if chosen.ptxas else None
+    wanted = [row for row in published() if tool is None or _is_for_old_tools(row)]
+    judged, other = (judge(wanted, policy, tool) for policy in POLICIES)
     told = {policy: summary(rows) for policy, rows in zip(POLICIES, (judged, other), strict=True)}
     rows = [_row(*pair) for pair in zip(judged, other, strict=True)]
     stored = {"rules": rules_version(), "summary": told, "rows": rows}
