@@ -8,7 +8,7 @@ predicates are guessed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
+from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
 from smlab.sim.execution.source import passes_told, pipe_of, request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
@@ -27,7 +28,7 @@ from smlab.sim.isa.decode.decode import ATOMIC_CLASSES
 from smlab.sim.isa.decode.micro import ROWS, MicroOperation
 from smlab.sim.isa.launch.faults import untimed_note
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import Machine, machine_from
+from smlab.sim.machine import Machine, PipeTiming, machine_from
 from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
@@ -212,6 +213,14 @@ def _kind(instruction: TraceInstruction) -> int:
     return LEAVES if opcode == "EXIT" else PLAIN
 
 
+def _pipe_of(micro: MicroOperation, machine: Machine) -> PipeTiming | None:
+    """A trace has no stall cycles, so what needs a product waits for its result, not for its scoreboard."""
+    timing = pipe_of(micro, 1, machine)
+    if timing is None or tensor_product(micro.instruction) is None:
+        return timing
+    return replace(timing, latency_cycles=max(timing.latency_cycles, machine.pipes["tensor"].latency_cycles))
+
+
 def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int, ...]) -> Operation:
     cls = CLASSES[micro.cls]
     base, each, tail, free, read = 0, 0, 0, 1, 0
@@ -236,6 +245,6 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         hidden_wavefronts=free,
         read_offset_cycles=read,
         request=request_of(micro, machine),
-        pipe=pipe_of(micro, 1, machine),
+        pipe=_pipe_of(micro, machine),
         stall_cycles=BRANCH_STALL_CYCLES if micro.instruction.opcode in BRANCHES else 1,
     )

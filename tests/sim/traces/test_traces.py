@@ -212,6 +212,17 @@ def test_an_opcode_that_cannot_be_timed_is_named(tmp_path: Path) -> None:
     assert run_trace(read_trace(path), V100).cycles > 0
 
 
+def test_a_chain_of_products_waits_for_results(tmp_path: Path) -> None:
+    """A trace has no stall cycles, which in machine code tell when the result of a product is there."""
+    path, links, a100 = tmp_path / "kernel-1.traceg", 100, load_gpu("a100-40")
+    line = "00a0 ffffffff 1 R4 HMMA.16816.F32 3 R4 R8 R10 0 0 "
+    path.write_text(written([*FIRST[:-1], *[line] * links, FIRST[-1]]))
+    latency = a100.number("pipe.tensor.latency_cycles")
+    later = a100.with_values({"pipe.tensor.latency_cycles": latency + 20}, source="a test")
+    cycles = [run_trace(read_trace(path), gpu).cycles for gpu in (a100, later)]
+    assert cycles[1] - cycles[0] == pytest.approx(20 * links, rel=0.03)
+
+
 def recorded(launch: MachineLaunch, folder: Path, engine: str = "compiled") -> tuple[MachineRun, Executions]:
     recording = Recording()
     done = run_machine_code(launch, V100, engine=engine, keep=Record.TOTALS, recording=recording)
