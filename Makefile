@@ -67,7 +67,7 @@ contract: $(VENV)-cuda/.installed
 sass: contract
 	$(VENV)-cuda/bin/python -m pytest -q -n 2 --dist worksteal tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/isa/test_compiled_kernels.py \
-	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py tests/sim/isa/test_tensor_fractions.py tests/sim/isa/test_product_scoreboards.py tests/sim/isa/test_product_steps.py \
+	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py tests/sim/isa/test_product_loops.py tests/sim/isa/test_product_steps.py \
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
 	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_clusters.py tests/sim/isa/test_hopper_units.py tests/sim/isa/test_random_clusters.py \
 	    tests/sim/isa/test_bulk_reductions.py tests/sim/isa/test_arrivals_behind_copies.py tests/sim/isa/test_copy_passes.py tests/sim/isa/test_swept_kernels.py \

@@ -107,7 +107,7 @@ class CacheShape:
         return half * sets + HASHED_LINES * (scattered * (sets // HASHED_LINES) >> 32) + line % HASHED_LINES
 
 
-WITH_SCOREBOARDS: Final = frozenset({"fp64", "int8", "int4", "int1"})
+RESULT_SCOREBOARD_TYPES: Final = frozenset({"fp64", "int8", "int4", "int1"})
 """Types of products whose scoreboard tells that the result is there. Of others stall cycles tell it."""
 HASHED_LINES: Final = 8
 """Lines in a row that a hash leaves in a row."""
@@ -618,7 +618,7 @@ class Machine:
             ticks = max(TICKS_PER_CYCLE, self.least_tensor_ticks, round(cycles * TICKS_PER_CYCLE))
             whole, part = divmod(ticks, TICKS_PER_CYCLE)
             own = replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
-            if self.float_scoreboard_cycles and product.type not in WITH_SCOREBOARDS:
+            if self.float_scoreboard_cycles and product.type not in RESULT_SCOREBOARD_TYPES:
                 return replace(own, latency_cycles=self.float_scoreboard_cycles)
             if product.type != "fp64" or not self.fp64_tail_cycles:
                 return own

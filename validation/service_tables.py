@@ -54,7 +54,7 @@ ELSEWHERE: Final = (
     "constant.",
     "icache.",
     "copy_engine.",
-    "tensor.group_",
+    "tensor.",
 )
 """How keys of constants begin that no table depends on: a table is of one SM that does nothing but
 shared-memory atomics, in cycles."""

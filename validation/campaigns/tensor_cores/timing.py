@@ -46,7 +46,7 @@ SCHEDULERS: Final = 4
 PTX: Final = "8.7"
 OLD_PTX: Final = "8.0"
 """Which CUDA 12.0 and later read."""
-NEWEST_OF_OLD: Final = 90
+OLD_PTX_NEWEST_SM: Final = 90
 RUNS_CODE_OF: Final = {"sm_103": "sm_100"}
 """The disassembler of the pinned tools does not know all: a GPU also runs code of its family's first one."""
 _NAME: Final = re.compile(r"mma\.(?:(kind::\w+)\.)?m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)((?:\.\w+)*)")
@@ -282,7 +282,7 @@ def judge(rows: Iterable[Published], policy: str, tool: Tool | None = None) -> l
 def _is_for_old_tools(row: Published) -> bool:
     form = form_of(row.form)
     sm = int(load_gpu(row.gpu).sm_architecture.removeprefix("sm_"))
-    return form is not None and not form.kind and sm <= NEWEST_OF_OLD and not MIX.fullmatch(row.loop)
+    return form is not None and not form.kind and sm <= OLD_PTX_NEWEST_SM and not MIX.fullmatch(row.loop)
 
 
 def _as_published(row: Published, cycles: float) -> float:
