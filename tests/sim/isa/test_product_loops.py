@@ -20,16 +20,16 @@ from smlab.validation.campaigns.tensor_cores.timing import RESULTS, products_sou
 
 CHAINS = 4
 UNROLL = 8
-FULL_TURNS = 2048
+FULL_ROUNDS = 2048
 """Of the campaign's kernel."""
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
 
 
-def cycles_of_a_loop(gpu: Gpu, form: ProductForm, warps: int, turns: int) -> int:
+def cycles_of_a_loop(gpu: Gpu, form: ProductForm, warps: int, rounds: int) -> int:
     """Of so many warps of one SM with four chains each, the same in both engines."""
     source = products_source(form, gpu.sm_architecture, CHAINS, "unrolled")
-    source = source.replace(f"%r1, {FULL_TURNS // UNROLL};", f"%r1, {turns // UNROLL};")
+    source = source.replace(f"%r1, {FULL_ROUNDS // UNROLL};", f"%r1, {rounds // UNROLL};")
     image = from_cubin(assemble(source, gpu.sm_architecture)[0], "timed", gpu.name)
     spans = []
     for engine in ("compiled", "simpy"):
@@ -45,23 +45,23 @@ def cycles_of_a_loop(gpu: Gpu, form: ProductForm, warps: int, turns: int) -> int
 
 @pytest.mark.parametrize(("gpu", "cycles"), [("h100-sxm", 2048 / 335), ("b200", 2048 / 250)])
 def test_eight_warps_keep_the_unit_busy_at_its_rate(gpu: str, cycles: float) -> None:
-    warps, turns = 8, 64
+    warps, rounds = 8, 64
     form = ProductForm(16, 8, 16, "f32", "f16", "f16", (), "", "")
-    products = turns * CHAINS * warps // 4
-    # The first turns wait for their code.
-    assert 0 <= cycles_of_a_loop(load_gpu(gpu), form, warps, turns) - products * cycles < 800
+    products = rounds * CHAINS * warps // 4
+    # The first rounds wait for their code.
+    assert 0 <= cycles_of_a_loop(load_gpu(gpu), form, warps, rounds) - products * cycles < 800
 
 
 @pytest.mark.parametrize(("opens_after", "waits"), [(None, 0), (14, 6)])
 def test_chains_that_share_a_scoreboard_wait_for_no_result(opens_after: int | None, waits: int) -> None:
     """A Quadro RTX 6000 takes 8.04 cycles a product (connollydavid/tu102), a T4 8.06 with eight chains. If
     the scoreboard told of the result, which is there after 14, each four products would wait for it."""
-    turns, gpu = 256, load_gpu("t4")
+    rounds, gpu = 256, load_gpu("t4")
     if opens_after is not None:
         gpu = gpu.with_values({"tensor.scoreboard_cycles": opens_after}, source="a test")
     form = ProductForm(16, 8, 8, "f16", "f16", "f16", (), "", "")
-    took = cycles_of_a_loop(gpu, form, 1, turns)
-    assert 0 <= took - turns * (CHAINS * 8 + waits) < 400
+    took = cycles_of_a_loop(gpu, form, 1, rounds)
+    assert 0 <= took - rounds * (CHAINS * 8 + waits) < 400
 
 
 def test_code_by_an_older_assembler_is_judged_too() -> None:
