@@ -178,13 +178,16 @@ def _mix(loop: str, architecture: str) -> AccessKernel:
         *(f"ld.volatile.global.u32 %x{n}, [%at0+{4 * n}];" for n in range(24)),
     ]
     body = []
+    barrier_at = range(0, 32, 32 // barriers) if barriers else ()
     for half in range(2):
+        if 16 * half in barrier_at:
+            body.append("bar.sync 0;")  # before the loads, as a tile in shared memory asks for
         for n in range(6 if loads else 0):
             names = ", ".join(f"%x{4 * n + i}" for i in range(4))
             at = f"[%row+{512 * (n + 6 * half)}]"
             body.append(f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{names}}}, {at};")
         for n in range(16):
-            if barriers and (16 * half + n) % (32 // barriers) == 0:
+            if n and 16 * half + n in barrier_at:
                 body.append("bar.sync 0;")
             a = ", ".join(f"%x{4 * (n // 4) + i}" for i in range(4))
             b = ", ".join(f"%x{16 + 2 * (n % 4) + i}" for i in range(2))

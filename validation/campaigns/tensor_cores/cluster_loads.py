@@ -29,7 +29,7 @@ def is_cluster_load(form: str) -> bool:
     return _NAME.fullmatch(form) is not None
 
 
-def source_of(form: str, loop: str) -> tuple[str, int]:
+def source_of(form: str, loop: str, architecture: str) -> tuple[str, int]:
     """The kernel, and the blocks of its cluster: the first block loads from the last one, or its own."""
     match = _LOOP.fullmatch(loop)
     if match is None:
@@ -44,7 +44,7 @@ def source_of(form: str, loop: str) -> tuple[str, int]:
     else:
         one, after, place = ["ld.shared::cluster.u32 %r3, [%r3];"] * _LOADS, [], ""
     lines = [
-        ".version 8.7\n.target sm_90a\n.address_size 64",
+        f".version 8.7\n.target {architecture}\n.address_size 64",
         f".visible .entry timed(.param .u64 out) .explicitcluster .reqnctapercluster {blocks}, 1, 1 {{",
         f".shared .align 128 .b8 cells[{_BYTES}];",
         f".reg .b32 %r<9>; .reg .b32 %a<{4 * _LOADS}>; .reg .b64 %w<9>; .reg .pred %p<4>;",
@@ -68,10 +68,10 @@ def source_of(form: str, loop: str) -> tuple[str, int]:
     return "\n".join(lines), blocks
 
 
-def simulated(form: str, warps: int, loop: str, gpu: Gpu) -> float:
+def simulated(form: str, warps: int, loop: str, gpu: Gpu, architecture: str) -> float:
     """Cycles of a load by one thread, or the bytes a cycle that all warps of a block get."""
-    text, blocks = source_of(form, loop)
-    image = from_cubin(assemble(text, "sm_90a")[0], "timed", form)
+    text, blocks = source_of(form, loop, architecture)
+    image = from_cubin(assemble(text, architecture)[0], "timed", form)
     out = np.zeros(2, np.uint64)
     threads = 32 * warps if form.endswith("v4") else 1
     run_machine_code(MachineLaunch(image, (blocks, 1, 1), (threads, 1, 1), (out,)), gpu)

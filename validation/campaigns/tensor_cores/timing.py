@@ -224,13 +224,14 @@ def _loop(
 def cycles_an_iteration(row: Published, gpu: Gpu, tool: Tool | None = None) -> float:
     """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations. Of loads
     from another block's shared memory what is published: cycles, or bytes a cycle."""
+    own = gpu.sm_architecture
+    architecture = RUNS_CODE_OF.get(own, own)
     if cluster_loads.is_cluster_load(row.form):
-        return cluster_loads.simulated(row.form, row.warps, row.loop, gpu)
+        return cluster_loads.simulated(row.form, row.warps, row.loop, gpu, architecture)
     if asynchronous_units.is_asynchronous_unit(row.form):
         return asynchronous_units.simulated(row.form, row.warps, row.ilp, row.loop, gpu)
     form = form_of(row.form)
-    own = gpu.sm_architecture
-    architecture = RUNS_CODE_OF.get(own, own) + "a" * bool(form and form.kind)
+    architecture += "a" * bool(form and form.kind)
     kernel = access_kernel(row.form, row.loop, architecture, row.warps)
     if kernel is not None:
         cycles = _cycles_a_turn(kernel, row, gpu, architecture)
@@ -257,8 +258,10 @@ def _cycles_a_turn(
     begins, ends = np.zeros(threads * blocks, np.uint64), np.zeros(threads * blocks, np.uint64)
     launch = MachineLaunch(image, (blocks, 1, 1), (threads, 1, 1), (words, begins, ends))
     run_machine_code(launch, gpu, sms=4 if kernel.whole else 1)
-    if sampled:  # each SM has its own clock
+    if kernel.whole:  # each SM has its own clock
         return float(np.median((ends - begins)[ends > 0])) / kernel.iterations
+    ran = ends > 0
+    begins, ends = begins[ran], ends[ran]
     return float(ends.max() - begins.min()) / kernel.iterations
 
 

@@ -2,7 +2,8 @@
 measured.
 
 ``python -m smlab.validation.campaigns.tensor_cores.worklogs`` makes ``worklogs.json`` anew and prints the
-table: some ten minutes. nvcc or NVRTC must be there.
+table: some ten minutes. ``--series spatters gau-nernst yencal --sms all --out worklogs-whole.json`` runs whole
+grids. nvcc or NVRTC must be there.
 """
 
 from __future__ import annotations
@@ -247,7 +248,8 @@ def held_rates(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", nargs="*", help="of these authors only; writes nothing")
+    parser.add_argument("--series", nargs="*", help="of these authors only; writes nothing without --out")
+    parser.add_argument("--out", type=Path, help="the file to write (worklogs.json)")
     parser.add_argument("--sms", default=SMS, type=lambda text: text if text == "all" else int(text))
     asked = parser.parse_args(given)
     steps = [s for s in published() if not asked.series or s.series in asked.series]
@@ -259,8 +261,9 @@ def main(given: Sequence[str] | None = None) -> int:
     told = {"rules": rules_version(), "sms": asked.sms, "summary": summary(rows), "rows": rows}
     print(json.dumps(told["summary"], indent=2))
     print(f"intervals hold {sum(held_rates(rows))} of {len(rows)}")
-    if not asked.series:
-        RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    out = asked.out or (None if asked.series else RESULTS)
+    if out is not None:
+        out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
