@@ -2,8 +2,8 @@
 measured.
 
 ``python -m smlab.validation.campaigns.tensor_cores.worklogs`` makes ``worklogs.json`` anew and prints the
-table: some ten minutes. ``--series spatters gau-nernst yencal --sms all --out worklogs-whole.json`` runs whole
-grids. nvcc or NVRTC must be there.
+table: some ten minutes. Whole grids take longer: ``--series spatters gau-nernst yencal --sms all --out
+worklogs-whole.json``, some forty. nvcc or NVRTC must be there.
 """
 
 from __future__ import annotations
