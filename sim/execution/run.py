@@ -198,7 +198,7 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     sms, all_sms = options.sms, gpu.integer("gpu.sms")
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:
-        raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, or all")
+        raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, all or auto")
     if options.recording is not None and launch.blocks > count != all_sms:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
     if launch.waits_for_itself:

@@ -24,6 +24,7 @@ if not has_compiler():
 
 STEPS = published()
 STORED: dict[str, Any] = json.loads(RESULTS.read_text())
+PAGE = Path(__file__).parents[3] / "docs" / "findings" / "tensor-cores.md"
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda s: f"{s.series} {s.kernel} {s.step}")
@@ -52,6 +53,18 @@ def test_the_stored_rates_are_of_all_steps() -> None:
     assert summary(STORED["rows"]) == STORED["summary"]
 
 
+def test_whole_grids_are_in_the_published_order_on_an_rtx_4090() -> None:
+    """Of a sample they are not: it has step 3.0 above step 3.1. The page tells what they are off."""
+    whole = json.loads(RESULTS.with_name("worklogs-whole.json").read_text())
+    rows, page = whole["rows"], PAGE.read_text()
+    assert whole["sms"] == "all"
+    assert {row["series"] for row in rows} == {"spatters", "gau-nernst", "yencal"}
+    assert summary(rows) == whole["summary"]
+    assert whole["summary"]["spatters product"]["moves"] == "5 of 5"
+    off = 100 * np.mean([abs(row["ratio"] - 1) for row in rows])
+    assert f"the {len(rows)} steps are {off:.1f} % off in the mean" in page
+
+
 FASTER = {("alexarmbr", "1"), ("leimao", "v07 vectorized")}
 """Kernels of ours that are faster than their authors', for reasons that the page tells."""
 
@@ -64,7 +77,7 @@ def test_nine_of_ten_rates_are_in_the_interval_that_is_printed() -> None:
     same = held_rates([row for row in blind if (row["series"], row["step"]) not in FASTER])
     assert np.mean(every) >= 0.85
     assert np.mean(same) >= 0.85
-    page = (Path(__file__).parents[3] / "docs" / "findings" / "tensor-cores.md").read_text()
+    page = PAGE.read_text()
     told = f"hold {sum(new)} of the {len(new)} rates, and {sum(every)} of all {len(every)} on this page"
     assert told in page
 
