@@ -83,7 +83,7 @@ def test_random_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
         several.append(lowered.kernel.sms > 2)
 
     drawn = st.tuples(kernels(max_blocks=24, max_sms=8), machines())
-    for_each_drawn(drawn, 150, 1, lambda pair: one(*pair))
+    for_each_drawn(drawn, 100, 1, lambda pair: one(*pair))
     assert sum(several) > 20
 
 
@@ -108,7 +108,7 @@ def test_random_machine_code(caplog: pytest.LogCaptureFixture, shared: list[bool
     """Some pieces run on several threads to the end, some meet in their array and run again, some say at once
     that their order matters."""
     caplog.set_level(logging.INFO, "smlab.engine")
-    seeds = range(60)
+    seeds = range(45)
     for seed in seeds:
         lowered, arrays = random_piece(seed)
         expected = compiled.run(lowered, Record.TOTALS, threads=1)
