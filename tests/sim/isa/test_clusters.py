@@ -259,7 +259,7 @@ def neighbours(blocks: int) -> MachineLaunch:
 
 def test_a_sample_of_clusters_tells_the_time_of_the_grid() -> None:
     # Some waves, of whose last part a sample knows least: blocks that wait for fences are long.
-    blocks = 16384
+    blocks = 12288
     whole = run_machine_code(neighbours(blocks), GPU, sms="all")
     for sms in (4, 8):
         sample = run_machine_code(neighbours(blocks), GPU, sms=sms)

@@ -45,7 +45,7 @@ def cycles_of_a_loop(gpu: Gpu, form: ProductForm, warps: int, rounds: int) -> in
 
 @pytest.mark.parametrize(("gpu", "cycles"), [("h100-sxm", 2048 / 335), ("b200", 2048 / 250)])
 def test_eight_warps_keep_the_unit_busy_at_its_rate(gpu: str, cycles: float) -> None:
-    warps, rounds = 8, 64
+    warps, rounds = 8, 32
     form = ProductForm(16, 8, 16, "f32", "f16", "f16", (), "", "")
     products = rounds * CHAINS * warps // 4
     # The first rounds wait for their code.
