@@ -39,7 +39,8 @@ def test_a_sampled_run() -> None:
     whole, part = runs
     assert not any("depend on each other" in note for note in part.notes)
     assert part.dram_sectors_read == pytest.approx(whole.dram_sectors_read, rel=0.05)
-    assert part.cycles == pytest.approx(whole.cycles, rel=0.1)
+    assert part.cycles == pytest.approx(whole.cycles, rel=0.15)  # 10 % by Triton 3.3, 12 % by 3.6
+    assert part.cycles_low <= whole.cycles <= part.cycles_high
 
 
 def test_engines_agree() -> None:
