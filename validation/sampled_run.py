@@ -114,6 +114,20 @@ class Executed:
                 told[pipe] = told.get(pipe, 0.0) + float(times) * timing.interval_cycles / (time * each)
         return {name: share for name, share in told.items() if share > 0}
 
+    @property
+    def busy_units(self) -> dict[str, float]:
+        """`busy`, and the tensor cores, which no file of samples has."""
+        executions, machine = self.result.instruction_executions, self.lowered.machine
+        assert executions is not None
+        cycles = 0.0
+        for operation, (times, _) in zip(self.lowered.programs[0].operations, executions, strict=True):
+            if operation.cls.pipe == "tensor" and (pipe := operation.pipe) is not None:
+                cycles += float(times) * (pipe.interval_cycles + pipe.fraction_ticks / TICKS_PER_CYCLE)
+        if not cycles:
+            return self.busy
+        share = cycles / (self.result.cycles * self.lowered.kernel.sms * machine.schedulers)
+        return self.busy | {"tensor": share}
+
     def _atomic_sectors(self) -> float:
         """What atomics on global memory take of L2 beyond what as many plain sectors would, in sectors: their
         lanes are taken to be thrown at random on the sectors of their lines."""

@@ -9,7 +9,10 @@ import pytest
 
 import smlab
 from smlab import Record
+from smlab.commands.kernel_page.of_run import busy_bars
 from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.validation.sampled_run import executed
 
 if not has_compiler() or importlib.util.find_spec("nvidia.cuda_runtime") is None:
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -40,3 +43,13 @@ def test_each_step_is_right_and_the_last_ones_are_the_fastest(gpu: str) -> None:
     # With the same banks in conflict ldmatrix makes as many passes as the loads that it replaces.
     assert taken[3] == pytest.approx(taken[2], rel=0.08)
     assert taken[5] < 0.85 * taken[2]
+
+
+def test_a_kernels_page_tells_how_busy_the_tensor_cores_are() -> None:
+    """An A100's do 256 multiply-adds of halves a cycle and scheduler."""
+    n, c = 256, np.zeros((256, 256), np.float32)
+    words = np.zeros((2, n, n // 2), np.uint32)
+    run = smlab.run(SOURCE, (2, 2), 128, *words, c, n, n, gpu="a100-40", sms="all", keep=Record.ALL)
+    busy = executed(run, load_gpu("a100-40")).busy_units
+    assert busy["tensor"] == pytest.approx(n**3 / (256 * 4 * 4 * run.cycles), rel=1e-6)
+    assert "Tensor cores" in [bar.label for bar in busy_bars(busy).rows]
