@@ -78,13 +78,14 @@ class Executed:
             device=self.lowered.machine.name,
             launch=self.facts,
             period_cycles=period,
-            busy=self.busy,
+            busy={name: share for name, share in self.busy.items() if name in RESOURCES},
             excess=self._excess(),
         )
 
     @cached_property
     def busy(self) -> dict[str, float]:
-        """Shares of the time in which each resource works, as a profiler's throughput counters give them."""
+        """Shares of the time in which each resource works, as a profiler's throughput counters give them; and
+        the tensor cores, which files of samples do not have."""
         result, machine = self.result, self.lowered.machine
         time, sms = result.cycles, self.lowered.kernel.sms
         jobs, memory = result.jobs, result.memory
@@ -99,8 +100,8 @@ class Executed:
             "dram": memory.dram_sectors * machine.dram_sector_ticks / TICKS_PER_CYCLE / time,
         }
         stage = np.array([machine.stage_ticks(cls) for cls in CLASSES.values()])[jobs.op] / TICKS_PER_CYCLE
-        taken = np.maximum(jobs.passes * stage, machine.request_interval_cycles)
-        told["memory"] = float(taken.sum()) / (time * sms)
+        passes_cycles = np.maximum(jobs.passes * stage, machine.request_interval_cycles)
+        told["memory"] = float(passes_cycles.sum()) / (time * sms)
         told["atomic"] = sum(s.atomic_occupied_cycles for s in result.sms) / (
             time * sms * machine.atomic_pipes
         )
@@ -108,25 +109,12 @@ class Executed:
         assert executions is not None
         for operation, (times, _) in zip(self.lowered.programs[0].operations, executions, strict=True):
             pipe = operation.cls.pipe
-            if operation.cls.unit is Unit.PIPE and pipe in RESOURCES:
-                timing = machine.pipes[operation.cls.timing]
+            if operation.cls.unit is Unit.PIPE and pipe in (*RESOURCES, "tensor"):
+                timing = operation.pipe or machine.pipes[operation.cls.timing]
+                taken = timing.interval_cycles + timing.fraction_ticks / TICKS_PER_CYCLE
                 each = sms * (1 if timing.per_sm else machine.schedulers)
-                told[pipe] = told.get(pipe, 0.0) + float(times) * timing.interval_cycles / (time * each)
+                told[pipe] = told.get(pipe, 0.0) + float(times) * taken / (time * each)
         return {name: share for name, share in told.items() if share > 0}
-
-    @property
-    def busy_units(self) -> dict[str, float]:
-        """`busy`, and the tensor cores, which no file of samples has."""
-        executions, machine = self.result.instruction_executions, self.lowered.machine
-        assert executions is not None
-        cycles = 0.0
-        for operation, (times, _) in zip(self.lowered.programs[0].operations, executions, strict=True):
-            if operation.cls.pipe == "tensor" and (pipe := operation.pipe) is not None:
-                cycles += float(times) * (pipe.interval_cycles + pipe.fraction_ticks / TICKS_PER_CYCLE)
-        if not cycles:
-            return self.busy
-        share = cycles / (self.result.cycles * self.lowered.kernel.sms * machine.schedulers)
-        return self.busy | {"tensor": share}
 
     def _atomic_sectors(self) -> float:
         """What atomics on global memory take of L2 beyond what as many plain sectors would, in sectors: their

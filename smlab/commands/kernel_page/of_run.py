@@ -97,7 +97,7 @@ def _word(checks: Sequence[Mapping[str, object]]) -> str:
 
 def limit_of(executed: Executed) -> str:
     """What limits a run, in a few words: the busiest unit, or latency where none is busy enough."""
-    busy = executed.busy_units
+    busy = executed.busy
     top = max(busy, key=lambda unit: busy[unit], default=None)
     if top is None:
         return "no unit was used"
@@ -147,7 +147,7 @@ def sections_of_run(paged: PagedRun, executed: Executed, key: str = "") -> list[
     done = paged.run
     counted = whole_gpu(done)
     sections = [
-        PageSection("speed-of-light", "Speed of light", [busy_bars(executed.busy_units)], half=True),
+        PageSection("speed-of-light", "Speed of light", [busy_bars(executed.busy)], half=True),
         PageSection("stalls", "What warps waited for", [stall_bars(done.result.stalls)], half=True),
     ]
     roofline = _roofline(paged)

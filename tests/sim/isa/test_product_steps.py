@@ -50,6 +50,6 @@ def test_a_kernels_page_tells_how_busy_the_tensor_cores_are() -> None:
     n, c = 256, np.zeros((256, 256), np.float32)
     words = np.zeros((2, n, n // 2), np.uint32)
     run = smlab.run(SOURCE, (2, 2), 128, *words, c, n, n, gpu="a100-40", sms="all", keep=Record.ALL)
-    busy = executed(run, load_gpu("a100-40")).busy_units
+    busy = executed(run, load_gpu("a100-40")).busy
     assert busy["tensor"] == pytest.approx(n**3 / (256 * 4 * 4 * run.cycles), rel=1e-6)
     assert "Tensor cores" in [bar.label for bar in busy_bars(busy).rows]
