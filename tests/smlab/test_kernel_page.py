@@ -87,6 +87,14 @@ def example() -> tuple[MachineRun, SectorCount]:
     return done, sectors
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1e15, "1 PFLOP/s"), (312e12, "312 TFLOP/s"), (950.0, "950 FLOP/s"), (0.0, "0 FLOP/s")],
+)
+def test_a_number_is_short_as_people_read_it(value: float, text: str) -> None:
+    assert short(value, "FLOP/s") == text
+
+
 def test_the_page_of_a_run_stands_alone(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     assert run(["run", "--example", "--html", str(path)]) == 0

@@ -29,7 +29,7 @@ NEAR: Final = 40
 
 def short(value: float, unit: str = "") -> str:
     """A number with a prefix of thousands, as people read it: ``12.3 G``."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}".rstrip()
