@@ -415,7 +415,9 @@ def take(st: State, low: int, high: int) -> int:
             return PAUSED
         chosen, stop = next_turn(st), NEVER
         if chosen < 0:
-            for i in range(low, high):
+            first = (high - low) * st.thread // common.threads
+            for n in range(high - low):
+                i = low + (first + n) % (high - low)  # its own share first
                 at = stopped_at(st, i).value
                 if at == RELEASED:
                     stopped_at(st, i).value = 0
