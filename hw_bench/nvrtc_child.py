@@ -14,12 +14,12 @@ from typing import Any, Final
 
 CPU_S: Final = 300
 MOST_BYTES: Final = 2**32
-"""How much processor time and memory a source may take."""
+"""How much processor time and memory a source may take, unless less time is asked for."""
 
 
 def answer() -> None:
     """Compile what standard input asks for."""
-    beside, asks = json.load(sys.stdin.buffer)
+    beside, cpu_s, asks = json.load(sys.stdin.buffer)
     if sys.platform == "linux":
         import resource
 
@@ -35,8 +35,8 @@ def answer() -> None:
         for ask in asks:
             if sys.platform == "linux":
                 used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
-                hard = CPU_S * len(asks) + 1
-                resource.setrlimit(resource.RLIMIT_CPU, (min(used + CPU_S, hard), hard))
+                hard = cpu_s * len(asks) + 1
+                resource.setrlimit(resource.RLIMIT_CPU, (min(used + cpu_s, hard), hard))
             failed, log, cubin = compile_here(*ask)
             out.write(json.dumps([failed, log, len(cubin)]).encode() + b"\n" + cubin)
             out.flush()

@@ -17,10 +17,12 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import math
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,7 +35,18 @@ from smlab.hw_bench.nvrtc_child import CPU_S, MOST_BYTES
 from smlab.hw_bench.sass.includes import HeaderFolders, includes_files, includes_own_files
 
 NO_FOLDERS: Final = HeaderFolders()
+_cpu_limit_s: Final = ContextVar("processor time that a source may take, in seconds", default=CPU_S)
 _ADVICE = "pip install nvidia-cuda-nvrtc-cu12 cuda-bindings, or 'smlab[cuda12]'"
+
+
+@contextlib.contextmanager
+def compiling_within(cpu_s: float) -> Iterator[None]:
+    """Meanwhile a source may take the compiler so many seconds of processor time: from 1 to `CPU_S`."""
+    before = _cpu_limit_s.set(max(1, min(CPU_S, math.ceil(cpu_s))))
+    try:
+        yield
+    finally:
+        _cpu_limit_s.reset(before)
 
 
 def compile_cuda(
@@ -167,11 +180,15 @@ def _compile_in_process(job: _Job, beside: Path | None) -> tuple[str, str, bytes
     names in quotes.
 
     Raises:
-        SmlabError: the compiler ended on the source, or took `CPU_S` or `MOST_BYTES`.
+        SmlabError: the compiler ended on the source, or took `CPU_S` (`compiling_within`) or `MOST_BYTES`.
     """
     answers = _answers([job], beside)
     if answers.status or not answers:
-        how = f"{CPU_S} s of processor time" if answers.status == _SIGXCPU else f"{MOST_BYTES / 1e9:.1f} GB"
+        how = (
+            f"{_cpu_limit_s.get()} s of processor time"
+            if answers.status == _SIGXCPU
+            else f"{MOST_BYTES / 1e9:.1f} GB"
+        )
         raise SmlabError(f"{job.where}: the CUDA compiler ended on it; it may take {how}")
     return answers[0]
 
@@ -190,7 +207,7 @@ def _answers(jobs: Sequence[_Job], beside: Path | None) -> _Answers:
     try:
         done = run_python(
             _CHILD,
-            input=json.dumps([place, asks]).encode(),
+            input=json.dumps([place, _cpu_limit_s.get(), asks]).encode(),
             timeout_s=limit_s,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

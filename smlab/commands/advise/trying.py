@@ -24,6 +24,7 @@ from smlab.commands.run.run import run_file
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
+from smlab.hw_bench.sass.nvrtc import compiling_within
 from smlab.sim import Record
 from smlab.sim.execution.run import MachineRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
@@ -251,11 +252,13 @@ class TrialBudget:
 
     def _try(self, candidate: Trial) -> SimulatedVersion | None:
         started = cpu_s()
-        if started - self._since_s + self._longest_s > self._budget_s:
+        left_s = self._budget_s - (started - self._since_s)
+        if self._longest_s > left_s:
             self.late.append(candidate.what)
             return None
         try:
-            version = candidate.simulate()
+            with compiling_within(left_s):  # a loop of many rounds, unrolled, can take minutes
+                version = candidate.simulate()
         except SmlabError:
             self.refused.append(candidate.what)
             return None

@@ -14,7 +14,7 @@ from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import nvrtc
 from smlab.hw_bench.sass.includes import MAX_HEADERS
-from smlab.hw_bench.sass.nvrtc import READ_FIRST, compile_cuda, compile_file, read_first
+from smlab.hw_bench.sass.nvrtc import READ_FIRST, compile_cuda, compile_file, compiling_within, read_first
 
 
 class Compiler(types.ModuleType):
@@ -212,15 +212,15 @@ BOMB = (
 @pytest.mark.skipif(not has_compiler(), reason="no CUDA compiler is there")
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process")
 @pytest.mark.parametrize(
-    ("limit", "value", "said"), [("MOST_BYTES", 2**30, "1.1 GB|out of memory"), ("CPU_S", 1, "1 s of")]
+    ("most_bytes", "cpu_s", "said"), [(2**30, 300, "1.1 GB|out of memory"), (2**32, 1, "1 s of")]
 )
 def test_source_that_asks_for_everything_is_refused(
-    limit: str, value: int, said: str, monkeypatch: pytest.MonkeyPatch
+    most_bytes: int, cpu_s: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = f"from smlab.hw_bench import nvrtc_child as child; child.{limit} = {value}; child.answer()"
+    code = f"from smlab.hw_bench import nvrtc_child as child; child.MOST_BYTES = {most_bytes}; child.answer()"
     monkeypatch.setattr(nvrtc, "_CHILD", code)
-    monkeypatch.setattr(nvrtc, limit, value)
-    with pytest.raises(SmlabError, match=f"^b.cu: .*({said})"):
+    monkeypatch.setattr(nvrtc, "MOST_BYTES", most_bytes)
+    with compiling_within(cpu_s), pytest.raises(SmlabError, match=f"^b.cu: .*({said})"):
         compile_cuda(BOMB, "sm_75", where="b.cu")
 
 

@@ -3,7 +3,7 @@
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``producer-gains``,
 ``speedups``; of kernels held out, ``held-out`` (speedups), ``held-out-blame``,
 ``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame); of kernels by others,
-``pairs`` (the command's advice); of GPA's own benchmark ``published``, and of a draw of our kernels ``tried``
+``pairs`` (the command's advice) and ``second-hand`` (two engineers' gains by one change); of GPA's own benchmark ``published``, and of a draw of our kernels ``tried``
 (the same). What is found goes to a JSON file, and with ``--record`` the track record that ``smlab advise``
 tells, from all changes.
 """
@@ -29,6 +29,7 @@ from smlab.validation.campaigns.advisor import (
     pair_inputs,
     pairs,
     producer_gains,
+    second_hand,
     simulate,
     speedups,
     stall_truth,
@@ -43,7 +44,7 @@ from smlab.validation.campaigns.advisor.kernels import (
     StudyKernel,
     study_gpu,
 )
-from smlab.validation.campaigns.advisor.section import rounded
+from smlab.validation.campaigns.advisor.section import rounded, stored_results
 from smlab.validation.work.encoding import decode, encode
 from smlab.validation.work.store import Entry, Store
 
@@ -63,7 +64,7 @@ R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
 _MODULES: Final = (
     *(blame, measured, pair_inputs, pairs, producer_gains, changes, inputs),
-    *(simulate, speedups, stall_truth, tried_changes),
+    *(second_hand, simulate, speedups, stall_truth, tried_changes),
 )
 JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
 """All code that results depend on."""
@@ -77,6 +78,7 @@ PATHS: Final = (
     "held-out-producer-gains",
     "generated",
     "pairs",
+    "second-hand",
     "published",
     "tried",
 )
@@ -143,6 +145,8 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part == "pairs":
         return _pairs(study)
+    if part == "second-hand":
+        return _second_hand(study)
     if part == "published":
         published = changes.published_changes()
         answers = study.each(part, published, changes.judge_one)
@@ -204,6 +208,17 @@ def _pairs(study: KeptStudy) -> dict[str, Any]:
         "summary": pairs.judged(new)["summary"],
         "intervals": intervals,
     }
+
+
+def _second_hand(study: KeptStudy) -> dict[str, Any]:
+    """Two engineers' gains by the changes of the rounds that judge, beside what was told of them when new."""
+    rounds = [name for name in pairs.PAIRS if name not in pairs.DEVELOPED]
+    rows = study.each(
+        "second-hand", [one for name in rounds for one in pairs.PAIRS[name]], second_hand.judge_one
+    )
+    stored = stored_results()["pairs"]
+    answers = [answer for name in rounds for answer in pairs.answers_of(stored[name])]
+    return second_hand.judged(rows, [answer.row for answer in answers])
 
 
 def _tried(study: KeptStudy) -> dict[str, Any]:

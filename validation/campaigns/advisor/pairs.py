@@ -215,10 +215,10 @@ def with_inputs(pair: ChangedKernel, folder: Path) -> Path:
 def simulated(
     pair: ChangedKernel, folder: Path, version: str, sms: str = "all"
 ) -> tuple[float, dict[str, np.ndarray]]:
-    """The cycles of a ``version`` (``before``, ``after``), and the arrays that come back."""
+    """The cycles of a ``version`` (``before``, ``after``, ``second``), and the arrays that come back."""
     result = folder / f"{version}.npz"
-    launch = folder / "launch_after.toml"
-    if version == "before" or not launch.is_file():
+    launch = folder / f"launch_{version}.toml"
+    if not launch.is_file():
         launch = folder / "launch.toml"
     source = str(folder / f"{version}.cu")
     told = command("run", source, *_common(pair, launch, sms), "--result", str(result))
