@@ -21,6 +21,7 @@ from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
 from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
+from smlab.hw_bench.sass import nvrtc
 from smlab.models.advisor.track_record import on_a_card
 from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.validation.report.page import CONTENT_POLICY
@@ -323,3 +324,18 @@ def test_trials_are_begun_while_the_command_has_time() -> None:
     budget = TrialBudget(30.0, cpu_s() - 20.0, 8.0)
     with pytest.raises(AssertionError):
         budget.try_in_turn([candidates()])
+
+
+def test_a_trial_compiles_no_longer_than_the_time_that_is_left() -> None:
+    """A loop of many rounds, unrolled, took the compiler three minutes."""
+    seen: list[int] = []
+
+    def simulate() -> None:
+        seen.append(nvrtc._cpu_limit_s.get())
+
+    def candidates() -> Any:
+        yield Trial("unroll 64", "unroll", simulate)
+
+    TrialBudget(30.0, cpu_s() - 20.0, 0.0).try_in_turn([candidates()])
+    assert seen == [10]
+    assert nvrtc._cpu_limit_s.get() == nvrtc.CPU_S

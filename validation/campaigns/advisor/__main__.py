@@ -3,9 +3,9 @@
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``producer-gains``,
 ``speedups``; of kernels held out, ``held-out`` (speedups), ``held-out-blame``,
 ``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame); of kernels by others,
-``pairs`` (the command's advice) and ``second-hand`` (two engineers' gains by one change); of GPA's own benchmark ``published``, and of a draw of our kernels ``tried``
-(the same). What is found goes to a JSON file, and with ``--record`` the track record that ``smlab advise``
-tells, from all changes.
+``pairs`` (the command's advice) and ``second-hand`` (two engineers' gains by one change); of GPA's own
+benchmark ``published``, and of a draw of our kernels ``tried`` (the same). What is found goes to a JSON file,
+and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
 """
 
 from __future__ import annotations
