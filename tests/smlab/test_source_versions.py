@@ -91,7 +91,7 @@ def test_a_pragma_that_stands_there_is_tried_otherwise(
     kernel = advised(capsys, tmp_path / "k.cu", "--launch", tmp_path / "k.toml", "--top", 9)
     unrolled = [v for v in kernel["trials"]["versions"] if v["kind"] == "unroll"]
     assert unrolled
-    assert all(v["results_equal"] and "at line 6 + -restrict" in v["what"] for v in unrolled)
+    assert all(v["results_equal"] and "at line 6 + __restrict__" in v["what"] for v in unrolled)
     best = max((v for v in kernel["trials"]["versions"] if v["kind"] == "batched-loads"), key=speedup)
     assert best["results_equal"] is True
     assert best["speedup"] > 5

@@ -21,8 +21,8 @@ COMBINED: Final = "combined"
 SLOWEST: Final = 1.25
 """Times the kernel's cycles after which a version of our own is given up: what is slower is no advice, and
 the time is another version's."""
-RESTRICT: Final = "-restrict"
-"""The compiler's option that says that no two pointers overlap."""
+RESTRICT: Final = "__restrict__"
+"""At each pointer of a kernel it says that no two arrays overlap."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from smlab.commands.advise.batched_loads import batched_loads
 from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, no_overlap, rewrites_of
 from smlab.commands.advise.rewrites.parsed import SourceRewrite, TextEdit, applied, edit_between
 from smlab.commands.advise.source_loops import SourceLoop, loop_around, loops_of, unrolled
 from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated
@@ -29,6 +29,8 @@ from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.sim.workloads.workload import blocks_per_sm
 
 FAST_MATH: Final = "-use_fast_math"
+RESTRICT_OPTION: Final = "-restrict"
+"""In place of `RESTRICT` where that cannot be written into the text. It lets the compiler do less."""
 FIRST_FACTOR: Final = 4
 """How far a loop is unrolled first; twice as far, again and again, while that gains, or else half as far."""
 LARGEST_FACTOR: Final = 32
@@ -66,7 +68,8 @@ class LoopChange:
 
 @dataclass(frozen=True)
 class SourceChange:
-    """Changes made on the syntax tree, changes of loops, and options of the compiler."""
+    """Changes made on the syntax tree, changes of loops, and ``flags``: options of the compiler, and
+    `RESTRICT`."""
 
     loops: tuple[LoopChange, ...] = ()
     flags: tuple[str, ...] = ()
@@ -83,6 +86,8 @@ class SourceChange:
             return COMBINED
         if self.loops:
             return "batched-loads" if any(change.loads for change in self.loops) else "unroll"
+        if len(self.flags) > 1:
+            return COMBINED
         names = {RESTRICT: "restrict", FAST_MATH: "fast-math"}
         return names.get(self.flags[0], "registers") if self.flags else "source"
 
@@ -115,9 +120,9 @@ class SourceChange:
             tuple(dict.fromkeys((*self.rewrites, *other.rewrites))),
         )
 
-    def applied_to(self, text: str) -> str | None:
-        """The text with all changes; None where two of them are of one place."""
-        edits = [edit for rewrite in self.rewrites for edit in rewrite.edits]
+    def applied_to(self, text: str, others: tuple[TextEdit, ...] = ()) -> str | None:
+        """The text with all changes, and ``others``; None where two of them are of one place."""
+        edits = [*others, *(edit for rewrite in self.rewrites for edit in rewrite.edits)]
         edits += [edit for change in self.loops for edit in change.edits(text)]
         return applied(text, tuple(edits))
 
@@ -152,6 +157,7 @@ class SourceVersions:
         self.loops = self._waiting_loops(advice)
         self._tried = {_code_of(base.run.launch.image)}
         self.rewrites = self._rewrites(advice)
+        self._no_overlap = no_overlap(self.text, base.run.launch.image.function.name)
         self.best: SourceChange | None = None
         self.fastest = 1.0
         self.gained: dict[SourceChange, float] = {}
@@ -334,12 +340,17 @@ class SourceVersions:
         """The machine code of a version. Its file lies in a folder of its own, and finds its headers where
         the kernel's own are."""
         launch = read_launch(self.base.launch_path, self.base.defines)
+        flags = [flag for flag in change.flags if flag != RESTRICT]
+        text = change.applied_to(self.text)
+        if RESTRICT in change.flags:
+            written = change.applied_to(self.text, self._no_overlap) if self._no_overlap else None
+            flags += [RESTRICT_OPTION] if written is None else []
+            text = written or text
         options = dict(launch.options)
-        options["flags"] = shlex.join([*shlex.split(str(options.get("flags", ""))), *change.flags])
+        options["flags"] = shlex.join([*shlex.split(str(options.get("flags", ""))), *flags])
         folders = [self.path.parent, *self.base.how.get("folders", ())]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / self.path.name
-            text = change.applied_to(self.text)
             if text is None:
                 raise SmlabError.at(str(self.path), "two changes of one place", change.text)
             file.write_text(text)

@@ -94,15 +94,13 @@ def _difference(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarr
 
 
 def judged(rows: Sequence[SecondHand], told: Sequence[ChangeRow]) -> dict[str, Any]:
-    """The second engineer's gains as a prediction of the author's: of all changes, of those that gain in both
-    hands, and of those of which `smlab advise` told a number (``told``), beside that number."""
+    """The second engineer's gains as a prediction of the author's: of all changes, and of those of which
+    `smlab advise` told a number (``told``), beside that number."""
     numbered = {row.kernel: row for row in told if not row.doubt}
-    both = [row for row in rows if row.author > 1 and row.second > 1]
     of_told = [row for row in rows if row.kernel in numbered]
     return {
         "summary": {
             "all": _as_predicted(rows),
-            "both_gain": _as_predicted(both),
             "told": _as_predicted(of_told),
             "told_by_smlab": numbers([numbered[row.kernel] for row in of_told]),
         },

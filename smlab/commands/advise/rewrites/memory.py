@@ -67,6 +67,17 @@ class _Moved:
         )
 
 
+def restricted_pointers(parsed: ParsedKernel) -> tuple[TextEdit, ...]:
+    """``__restrict__`` at each pointer among the parameters that has none."""
+    edits = []
+    for parameter in parsed.parameters:
+        text = parsed.of(parameter.node)
+        if parameter.pointer and "restrict" not in text:
+            at = parameter.node.start_byte + text.rindex(parameter.name)
+            edits.append(TextEdit(at, at, "__restrict__ "))
+    return tuple(edits)
+
+
 def _without_parameter(parsed: ParsedKernel, parameter: SourceParameter) -> TextEdit:
     listed = parsed.parameters
     number = listed.index(parameter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +42,7 @@ _THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
 
 
 def padded_rows(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
-    """Shared arrays of two dimensions, a word longer in each row."""
+    """Shared arrays of two dimensions, a word longer in each row, and pointers to their rows."""
     edits, names = [], []
     for node in walk(parsed.root):
         if node.type != "declaration" or "__shared__" not in parsed.of(node):
@@ -54,12 +54,26 @@ def padded_rows(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
             size = one.child_by_field_name("size")
             edits.append(TextEdit(size.start_byte, size.end_byte, f"({parsed.of(size)}) + 1"))
             names.append(re.split(r"\W", parsed.of(inner))[0])
+    edits += _pointers_to_rows(parsed, names)
     flat = list(_flat_rows(parsed))
     edits += [edit for _, of in flat for edit in of]
     names += [name for name, _ in flat]
     if edits:
         yield SourceRewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
     yield from _spread_words(parsed)
+
+
+_ROWS: Final = re.compile(
+    r"\(\s*[*&]\s*\w+\s*\)(?:\s*\[[^\]]*\])*\s*\[(?P<size>[^\]]*)\]\s*=\s*(?P<array>\w+)"
+)
+"""``(*rows)[32] = array``, which the parser takes for an assignment, and ``(&rows)[32][32] = array``."""
+
+
+def _pointers_to_rows(parsed: ParsedKernel, arrays: Collection[str]) -> Iterator[TextEdit]:
+    """The rows of pointers and references to ``arrays`` and their parts, a word longer."""
+    for match in _ROWS.finditer(parsed.text, parsed.body.start_byte, parsed.body.end_byte):
+        if match["array"] in arrays:
+            yield TextEdit(*match.span("size"), f"({match['size']}) + 1")
 
 
 def _flat_arrays(parsed: ParsedKernel, root: Any) -> Iterator[tuple[Any, Any]]:
