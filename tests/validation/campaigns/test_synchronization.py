@@ -70,3 +70,12 @@ def test_an_operation_costs_what_was_measured_on_an_a100(
     operation: str, kind: str, threads: int, cycles: float
 ) -> None:
     assert cost(operation, kind, threads, gpu_of("a100-40")) == pytest.approx(cycles, rel=0.06)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is not installed")
+@pytest.mark.parametrize(
+    ("gpu", "threads", "cycles"),
+    [("a100-40", 32, 16.7), ("rtx-2070-super", 128, 67.14), ("rtx-4090", 128, 74.67)],
+)
+def test_a_slice_adds_one_double_in_a_clock_or_two(gpu: str, threads: int, cycles: float) -> None:
+    assert cost("add, own words", "double", threads, gpu_of(gpu)) == pytest.approx(cycles, rel=0.07)
