@@ -195,29 +195,18 @@ def _generated(study: KeptStudy) -> dict[str, Any]:
 
 
 def _pairs(study: KeptStudy) -> dict[str, Any]:
-    """The command's advice on kernels by others: by round, those that the method was made on as one set, and
-    those that judged it; the intervals come from all of them, kinds of changes left out in turn."""
-    asked = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
-    every = [(one, name) for name, of in asked.items() for one in of]
-    intervals = pairs.intervals([one.row for one, _ in every], [name for _, name in every])
-    answers = {name: pairs.with_intervals(of, intervals) for name, of in asked.items()}
-    developed = [one for name, of in answers.items() if name in pairs.DEVELOPED for one in of]
-    new = [one for name, of in answers.items() if name not in pairs.DEVELOPED for one in of]
-    return {name: pairs.judged(of) for name, of in answers.items()} | {
-        "developed": pairs.judged(developed)["summary"],
-        "summary": pairs.judged(new)["summary"],
-        "intervals": intervals,
-    }
+    """The command's advice on kernels by others."""
+    return pairs.all_judged(
+        {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
+    )
 
 
 def _second_hand(study: KeptStudy) -> dict[str, Any]:
-    """Two engineers' gains by the changes of the rounds that judge, beside what was told of them when new."""
-    rounds = [name for name in pairs.PAIRS if name not in pairs.DEVELOPED]
-    rows = study.each(
-        "second-hand", [one for name in rounds for one in pairs.PAIRS[name]], second_hand.judge_one
-    )
+    """Two engineers' gains by the same changes, beside what was told of them when they were new."""
+    made = [one for name in second_hand.ROUNDS for one in pairs.PAIRS[name]]
+    rows = study.each("second-hand", made, second_hand.judge_one)
     stored = stored_results()["pairs"]
-    answers = [answer for name in rounds for answer in pairs.answers_of(stored[name])]
+    answers = [answer for name in second_hand.ROUNDS for answer in pairs.answers_of(stored[name])]
     return second_hand.judged(rows, [answer.row for answer in answers])
 
 

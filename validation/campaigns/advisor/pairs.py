@@ -1,9 +1,9 @@
 """Kernels by others, each with one change by hand: what `smlab advise` says of the kernel before, and what
 the change brings.
 
-Eight rounds of fifteen, written by people who had seen no rule and no advice. Each was opened when the method
-was frozen, and judged once. What rounds 10 to 15 showed changed the method (`first_runs.json` keeps what it
-was when they were new), so they are kernels that it was made on. Rounds 16 and 17 judge it. The advice is
+Ten rounds of fifteen, written by people who had seen no rule and no advice. Each was opened when the method
+was frozen, and judged once. What rounds 10 to 17 showed changed the method (`first_runs.json` keeps what it
+was when they were new), so they are kernels that it was made on. Rounds 18 and 19 judge it. The advice is
 that of the command as it is called without options; the truth is the whole grid, simulated before and after
 on the same GPU.
 """
@@ -132,10 +132,12 @@ PAIRS: Final[Mapping[str, tuple[ChangedKernel, ...]]] = {
     "fifteenth_round": read_round("round_15", "a100-40"),
     "sixteenth_round": read_round("round_16", "h100-sxm"),
     "seventeenth_round": read_round("round_17", "h100-sxm"),
+    "eighteenth_round": read_round("round_18", "h100-sxm"),
+    "nineteenth_round": read_round("round_19", "h100-sxm"),
 }
 DEVELOPED: Final = (
     *("tenth_round", "eleventh_round", "twelfth_round", "thirteenth_round"),
-    *("fourteenth_round", "fifteenth_round"),
+    *("fourteenth_round", "fifteenth_round", "sixteenth_round", "seventeenth_round"),
 )
 """Rounds that the method of today was made on; the others judge it."""
 
@@ -305,6 +307,21 @@ def with_intervals(answers: list[PairAnswer], found: dict[str, Any]) -> list[Pai
             row = replace(row, low=row.estimated * factors["low"], high=row.estimated * factors["high"])
         told.append(replace(answer, row=row))
     return told
+
+
+def all_judged(asked: Mapping[str, list[PairAnswer]]) -> dict[str, Any]:
+    """All rounds, by name, those that the method was made on as one set, and those that judged it; the
+    intervals come from all of them, kinds of changes left out in turn."""
+    every = [(one, name) for name, of in asked.items() for one in of]
+    found = intervals([one.row for one, _ in every], [name for _, name in every])
+    answers = {name: with_intervals(of, found) for name, of in asked.items()}
+    developed = [one for name, of in answers.items() if name in DEVELOPED for one in of]
+    new = [one for name, of in answers.items() if name not in DEVELOPED for one in of]
+    return {name: judged(of) for name, of in answers.items()} | {
+        "developed": judged(developed)["summary"],
+        "summary": judged(new)["summary"],
+        "intervals": found,
+    }
 
 
 def judged(answers: list[PairAnswer]) -> dict[str, Any]:

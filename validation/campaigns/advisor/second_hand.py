@@ -1,10 +1,10 @@
 """How far apart are the gains of two engineers who make the same change?
 
 The number of `smlab advise` is exact for the change as smlab makes it. It is judged by what the author of a
-kernel gained with a version of his own. So a second engineer made the changes of rounds 16 and 17 too. He had
-the kernel before, its launch, the lines, and one sentence on the kind of change (`ASKED`). He saw neither the
-author's version nor any advice. Nobody who has not seen the author's version can be expected to tell its gain
-more exactly than that.
+kernel gained with a version of his own. So second engineers made the changes of rounds 16 to 19 too. They had
+the kernel before, its launch, the lines, and one sentence on the kind of change (`ASKED`). They saw neither
+the author's version nor any advice. Nobody who has not seen the author's version can be expected to tell its
+gain more exactly than that.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from smlab.validation.campaigns.advisor.pairs import (
 )
 from smlab.validation.campaigns.advisor.speedups import ChangeRow, best_constant, errors, numbers
 
+ROUNDS: Final = ("sixteenth_round", "seventeenth_round", "eighteenth_round", "nineteenth_round")
 SECOND: Final = "second"
 """The version of a pair that the second engineer made."""
 ASKED: Final[Mapping[str, str]] = {
@@ -49,6 +50,11 @@ ASKED: Final[Mapping[str, str]] = {
     "needed.",
     "cheaper-integers": "Replace expensive integer arithmetic (division, remainder, 64-bit) by cheaper "
     "arithmetic.",
+    "privatise-atomics": "Give each block, warp or thread a copy of the counters of its own, and add the "
+    "copies up at the end.",
+    "register-sum": "Keep a sum in a register that is loaded and stored in global or shared memory in each "
+    "round.",
+    "less-shared": "Need less shared memory a block.",
     "registers": "Keep in registers what lies in local memory or is loaded over and over, or need fewer "
     "registers, whatever the kernel suffers from.",
     "vector-loads": "Load or store several neighbouring elements at once with a wide vector type.",

@@ -1,0 +1,32 @@
+// Plucked strings: each block steps one string of 256 points (wave equation
+// with loss, fixed ends) and records the displacement at the pickup.
+#define POINTS 256
+extern "C" __global__ void string_pluck(const float *shape,
+                                        float *sound,
+                                        int steps,
+                                        int pickup,
+                                        float courant2,
+                                        float loss)
+{
+    __shared__ float u[POINTS];
+    int p = threadIdx.x;
+    float now = shape[blockIdx.x * POINTS + p];
+    float old = now;
+    u[p] = now;
+    __syncthreads();
+
+    for (int t = 0; t < steps; ++t) {
+        float next = 0.0f;
+        if (p > 0 && p < POINTS - 1) {
+            float bend = u[p - 1] - 2.0f * now + u[p + 1];
+            next = now + (1.0f - loss) * (now - old) + courant2 * bend;
+        }
+        __syncthreads();
+        u[p] = next;
+        __syncthreads();
+        old = now;
+        now = next;
+        if (p == pickup)
+            sound[blockIdx.x * steps + t] = now;
+    }
+}

@@ -1,0 +1,34 @@
+// Asteroid survey: solve Kepler's equation for every orbit and give the
+// position in the plane of the orbit at the epoch.
+#define ROUNDS 4
+
+struct Position {
+    float x, y;
+};
+
+__device__ float eccentric_anomaly(float mean, float e)
+{
+    float E = mean + e * __sinf(mean);
+    for (int k = 0; k < ROUNDS; ++k)
+        E -= __fdividef(E - e * __sinf(E) - mean, 1.0f - e * __cosf(E));
+    return E;
+}
+
+extern "C" __global__ void kepler_orbits(const float *__restrict__ mean_anomaly,
+                                         const float *__restrict__ eccentricity,
+                                         const float *__restrict__ semi_axis,
+                                         Position *__restrict__ position, int orbits)
+{
+    int stride = gridDim.x * blockDim.x;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < orbits; i += stride) {
+        float m = mean_anomaly[i];
+        float e = eccentricity[i];
+        float a = semi_axis[i];
+
+        float E = eccentric_anomaly(m, e);
+        Position p;
+        p.x = a * (__cosf(E) - e);
+        p.y = a * sqrtf(1.0f - e * e) * __sinf(E);
+        position[i] = p;
+    }
+}
