@@ -390,6 +390,19 @@ KEPT = f"""{HEAD}(const float *x, int *count, int n)
     }}
 }}
 """
+MEETING = f"""{HEAD}(const float *x, int *count, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int word = x[i] < 1.5f ? 0 : i * 7 % 5;
+    atomicAdd(&count[8 + i / 256], i);
+    if (x[i] > 1.2f) {{
+        atomicAdd(&count[word], i);
+    }}
+}}
+"""
+FLOATS_MEETING = (
+    MEETING.replace("int *count", "float *out").replace("count[", "out[").replace(", i);", ", x[i]);")
+)
 ROW_SUMS = f"""{HEAD}(const float *x, float *out, int n)
 {{
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -569,6 +582,8 @@ ALIGNED = f"""struct Point {{{{ float x, y, z, w; }}}};
         pytest.param(TILES, {"loads-ahead": 2}, id="tiles"),
         pytest.param(SHARED_COUNTS, {"own-counters": 2}, id="copies"),
         pytest.param(KEPT, {"warp-aggregation": 2}, id="aggregation"),
+        pytest.param(MEETING, {"warp-aggregation": 1}, id="meeting"),
+        pytest.param(FLOATS_MEETING, {"warp-aggregation": 1}, id="floats meeting"),
         pytest.param(ROW_SUMS, {"lanes-along-rows": 1, "split-sums": 2}, id="rows"),
         pytest.param(AROUND, {"window": 1}, id="window"),
         pytest.param(IN_MEMORY, {"register-sum": 1, "integers": 1}, id="registers"),

@@ -43,6 +43,32 @@ SUM: Final = f"""template <typename T, typename V> __device__ __forceinline__ vo
         atomicAdd(p, sum);
 }}
 """
+MEETING: Final = f"""template <typename T, typename V>
+__device__ __forceinline__ void smlab_meeting(T *p, V v)
+{{
+    const unsigned active = __activemask(), lane = {LANE};
+    const unsigned peers = __match_any_sync(active, (unsigned long long)p);
+    T sum = (T)v;
+    if (peers == 0xffffffffu) {{
+        for (int step = 16; step > 0; step /= 2)
+            sum += __shfl_xor_sync(peers, sum, step);
+    }} else {{
+        unsigned place = __popc(peers & ((1u << lane) - 1));
+        unsigned behind = peers & ~((2u << lane) - 1);
+        while (__any_sync(peers, behind)) {{
+            const int next = __ffs(behind) - 1;
+            const T other = __shfl_sync(peers, sum, next < 0 ? lane : next);
+            if (next >= 0)
+                sum += other;
+            behind &= ~__ballot_sync(peers, place & 1);
+            place >>= 1;
+        }}
+    }}
+    if (lane == __ffs(peers) - 1)
+        atomicAdd(p, sum);
+}}
+"""
+"""Lanes that meet on a word add up pair by pair: in each round every second one of them is done."""
 TOTAL: Final = """template <int N, int STRIDE, typename T>
 __device__ __forceinline__ T smlab_total(const T *t)
 {
@@ -68,7 +94,7 @@ SHARED_BYTES: Final = 3 << 14
 
 def warp_aggregated(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Atomic additions of a warp's lanes to one word as one: of a constant by a count of the lanes, of other
-    numbers by a sum of the warp's; where lanes add to several words, those that meet."""
+    numbers by a sum of the warp's; where lanes may add to several words, of those that meet."""
     calls = [n for n in walk(parsed.body) if _is_addition(parsed, n)]
     for one_word in (True, False):
         edits: list[TextEdit] = []
@@ -81,10 +107,10 @@ def warp_aggregated(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
             if constant:
                 peers = "active" if one_word else "__match_any_sync(active, (unsigned long long)p)"
                 name, helper = "smlab_count", COUNT % peers
-            elif one_word and call.parent.type == "expression_statement":
-                name, helper = "smlab_sum", SUM
-            else:
+            elif call.parent.type != "expression_statement":
                 continue
+            else:
+                name, helper = ("smlab_sum", SUM) if one_word else ("smlab_meeting", MEETING)
             if one_word and _differs(parsed, place):
                 continue
             helpers[name] = helper
