@@ -201,6 +201,10 @@ def test_a_remainder_becomes_a_comparison_only_where_a_sum_is_wrapped() -> None:
     assert "out[((threadIdx.x + 1) & (n - 1))] = ((threadIdx.x) & (n - 1));" in masked.replace(
         "((threadIdx.x + 1))", "(threadIdx.x + 1)"
     )
+    called = source.replace("threadIdx.x % n", "hash(threadIdx.x) % n")
+    assert (
+        "((hash(threadIdx.x)) & (n - 1))" in changed(called, launch(out=[THREADS], n=THREADS), "integers")[-1]
+    )
     floats = source.replace("% n", "/ 2.5f").replace("[(threadIdx.x + 1) / 2.5f]", "[0]")
     assert not changed(floats, launch(out=[THREADS], n=1), "integers")
 

@@ -111,10 +111,11 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Sourc
         if (sides := _quotient(node)) is None:
             return None
         left, right = sides
-        value = powers.get(parsed.of(right))
-        if value is None or not parsed.is_integer(node):
+        value, remainder = powers.get(parsed.of(right)), node.child_by_field_name("operator").type == "%"
+        # A remainder is one of whole numbers, whatever its text tells of them.
+        if value is None or not (remainder or parsed.is_integer(node)):
             return None
-        if node.child_by_field_name("operator").type == "%":
+        if remainder:
             return f"(({render(left)}) & ({parsed.of(right)} - 1))"
         return f"(({render(left)}) >> {value.bit_length() - 1})"
 
