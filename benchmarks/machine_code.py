@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import platform
+import re
 import resource
 import sys
 import time
@@ -258,7 +259,8 @@ def machine_name() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         said = dict(line.replace("\t", "").split(": ", 1) for line in lines if ": " in line)
         family = said.get("cpu family", "?")
-        names = [f"{said.get('model name', names[0])} (family {family}, model {said.get('model', '?')})"]
+        name = re.sub(r"\(R\)|\(TM\)| Processor| CPU", "", said.get("model name", names[0]))
+        names = [f"{name} (family {family}, model {said.get('model', '?')})"]
     return f"{names[0]}, {len(os.sched_getaffinity(0))} cores"
 
 
@@ -304,7 +306,7 @@ def readme_line(speeds: dict[str, Any]) -> str:
     """What the README says of it."""
     timed = [row["timed"] for row in speeds["kernels"].values()]
     low, high, machine = min(timed), max(timed), speeds["machine"].rpartition(",")[0]
-    return f"Speed: {low:.1f} to {high:.1f} million warp-instructions a second on one core, {machine}."
+    return f"Speed: {low:.1f} to {high:.1f} million warp-instructions a second on a core, {machine}."
 
 
 def write(speeds: dict[str, Any]) -> None:
