@@ -1,5 +1,6 @@
 """The shipped results of the advisor's study: whole, in the report as they are, and in the track record."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from smlab.validation.campaigns.advisor.section import first_runs, rounded, stor
 from smlab.validation.campaigns.advisor.simulate import POLICIES
 from smlab.validation.campaigns.advisor.speedups import ChangeRow, numbers
 from smlab.validation.checks import Plan
+from smlab.validation.checks.stored import JUDGEMENTS
 from smlab.validation.report import Report
 
 
@@ -45,6 +47,8 @@ def test_the_report_tells_the_stored_tables() -> None:
     told = found["pairs"]["summary"]
     assert finding.comparison.error == pytest.approx(told["numbers"]["mape"], rel=1e-3)
     assert page.tables()["advisor-pairs"].rows[-1][1:3] == (told["pairs"], told["numbers"]["changes"])
+    shipped = json.loads((JUDGEMENTS / "advisor" / "section.json").read_text())
+    assert shipped["findings"][0]["comparison"]["error"] == pytest.approx(finding.comparison.error)
 
 
 def table_on_trust() -> list[str]:

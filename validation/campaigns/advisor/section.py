@@ -322,7 +322,7 @@ def _by_others(section: Section, pairs: dict[str, Any]) -> None:
         "of `smlab advise` as it is called without options. Rounds 10 and 11 were seen when the method was "
         "made; the others were opened when it was frozen, and asked once. A simulated number is that of the "
         "change as smlab makes it, the truth that of the change as the author made it. Its interval is where "
-        "the truths of rounds 10 and 11 lay.",
+        "the truths of all other kinds of changes lay.",
     )
 
 
