@@ -24,7 +24,7 @@ from smlab.sim.object_code.objects import OBJECTS, version_of
 _WORD: Final = ir.IntType(64)
 _SHORT_LOOPS: Final = ("engine",)
 """Objects whose loops are too short for vectors: over an SM's few schedulers a gather takes longer than the
-loop. The engine is 5 to 18 % faster without."""
+loop. The engine is 4 to 18 % faster without."""
 
 
 @dataclass(frozen=True)

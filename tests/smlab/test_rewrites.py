@@ -10,7 +10,8 @@ import pytest
 
 from smlab.cli.main import run
 from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice
-from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, no_overlap, rewrites_of
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.memory import restricted_pointers
 from smlab.commands.advise.rewrites.parsed import (
     ParsedKernel,
     TextEdit,
@@ -93,12 +94,12 @@ def test_no_overlap_is_said_of_each_pointer_once() -> None:
     out[n].x = x[n] + y[n] + rows[0][n];
 }}
 """
-    text = applied(source, no_overlap(source, "k"))
+    text = applied(source, restricted_pointers(source, "k"))
     assert text is not None
     head = "(const float *__restrict__ x, float *__restrict__ y, const int n, float2* __restrict__ out, "
     assert head + "float **__restrict__ rows)" in text
-    assert no_overlap(text, "k") == ()
-    assert no_overlap("no kernel at all", "k") == ()
+    assert restricted_pointers(text, "k") == ()
+    assert restricted_pointers("no kernel at all", "k") == ()
 
 
 def test_steps_of_a_power_of_two_meet_other_banks_where_words_are_left_free() -> None:

@@ -15,7 +15,8 @@ import numpy as np
 
 from smlab.commands.advise.batched_loads import batched_loads
 from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, no_overlap, rewrites_of
+from smlab.commands.advise.rewrites.all_rewrites import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.memory import restricted_pointers
 from smlab.commands.advise.rewrites.parsed import SourceRewrite, TextEdit, applied, edit_between
 from smlab.commands.advise.source_loops import SourceLoop, loop_around, loops_of, unrolled
 from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated
@@ -157,7 +158,7 @@ class SourceVersions:
         self.loops = self._waiting_loops(advice)
         self._tried = {_code_of(base.run.launch.image)}
         self.rewrites = self._rewrites(advice)
-        self._no_overlap = no_overlap(self.text, base.run.launch.image.function.name)
+        self._no_overlap = restricted_pointers(self.text, base.run.launch.image.function.name)
         self.best: SourceChange | None = None
         self.fastest = 1.0
         self.gained: dict[SourceChange, float] = {}

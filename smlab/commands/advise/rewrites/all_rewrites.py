@@ -14,8 +14,8 @@ from smlab.commands.advise.rewrites.arithmetic import (
 )
 from smlab.commands.advise.rewrites.atomics import own_tables, warp_aggregated
 from smlab.commands.advise.rewrites.layouts import transposed_arrays
-from smlab.commands.advise.rewrites.memory import constant_tables, restricted_pointers, vector_accesses
-from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit
+from smlab.commands.advise.rewrites.memory import constant_tables, vector_accesses
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite
 from smlab.commands.advise.rewrites.pipelines import buffers_in_turn, prefetched_tiles
 from smlab.commands.advise.rewrites.precision import single_precision
 from smlab.commands.advise.rewrites.shared import (
@@ -100,12 +100,3 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite
         *split_loops(parsed, launch),
         *hoisted(parsed),
     )
-
-
-def no_overlap(text: str, name: str) -> tuple[TextEdit, ...]:
-    """Edits that say of each pointer of a kernel that its array overlaps no other; none where the text has no
-    such kernel, or says so itself."""
-    try:
-        return restricted_pointers(ParsedKernel(text, name))
-    except ValueError:
-        return ()

@@ -30,6 +30,8 @@ COUNT: Final = f"""template <typename T, typename V> __device__ __forceinline__ 
     return __shfl_sync(peers, old, leader) + (T)v * (T)__popc(peers & ((1u << lane) - 1));
 }}
 """
+TREE: Final = "for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);"
+"""Of all lanes of a warp."""
 SUM: Final = f"""template <typename T, typename V> __device__ __forceinline__ void smlab_sum(T *p, V v)
 {{
     T sum = (T)v;
@@ -37,8 +39,7 @@ SUM: Final = f"""template <typename T, typename V> __device__ __forceinline__ vo
         atomicAdd(p, sum);
         return;
     }}
-    for (int step = 16; step > 0; step /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    {TREE}
     if ({LANE} == 0)
         atomicAdd(p, sum);
 }}
@@ -50,8 +51,7 @@ __device__ __forceinline__ void smlab_meeting(T *p, V v)
     const unsigned peers = __match_any_sync(active, (unsigned long long)p);
     T sum = (T)v;
     if (peers == 0xffffffffu) {{
-        for (int step = 16; step > 0; step /= 2)
-            sum += __shfl_xor_sync(peers, sum, step);
+        {TREE}
     }} else {{
         unsigned place = __popc(peers & ((1u << lane) - 1));
         unsigned behind = peers & ~((2u << lane) - 1);

@@ -67,13 +67,18 @@ class _Moved:
         )
 
 
-def restricted_pointers(parsed: ParsedKernel) -> tuple[TextEdit, ...]:
-    """``__restrict__`` at each pointer among the parameters that has none."""
+def restricted_pointers(text: str, name: str) -> tuple[TextEdit, ...]:
+    """``__restrict__`` at each pointer that has none, among the parameters of the kernel of a ``name``; nothing
+    where the text has no such kernel."""
+    try:
+        parsed = ParsedKernel(text, name)
+    except ValueError:
+        return ()
     edits = []
     for parameter in parsed.parameters:
-        text = parsed.of(parameter.node)
-        if parameter.pointer and "restrict" not in text:
-            at = parameter.node.start_byte + text.rindex(parameter.name)
+        declared = parsed.of(parameter.node)
+        if parameter.pointer and "restrict" not in declared:
+            at = parameter.node.start_byte + declared.rindex(parameter.name)
             edits.append(TextEdit(at, at, "__restrict__ "))
     return tuple(edits)
 
