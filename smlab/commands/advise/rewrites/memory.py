@@ -68,8 +68,8 @@ class _Moved:
 
 
 def restricted_pointers(text: str, name: str) -> tuple[TextEdit, ...]:
-    """``__restrict__`` at each pointer that has none, among the parameters of the kernel of a ``name``; nothing
-    where the text has no such kernel."""
+    """``__restrict__`` at each pointer that has none, among the parameters of the kernel of a ``name``.
+    Nothing where the text has no such kernel."""
     try:
         parsed = ParsedKernel(text, name)
     except ValueError:
